@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
@@ -47,6 +48,8 @@ def _name(value: object) -> object:
     return value
 
 
+FIRST_GROUP = "\\1"
+"""Stands for what the first parentheses of a pattern have matched."""
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Of public keys only: the proxy can check signatures and make none."""
 Name = Annotated[str, BeforeValidator(_name)]
@@ -124,12 +127,44 @@ class LdapSection(_Logins):
         return self
 
 
+class CertificateRule(_Logins):
+    """[[identity.certificates]]: whom a client's certificate names, by a pattern that matches all of one field."""
+
+    field: Literal["cn", "dn", "email", "dns", "uri"] = "cn"
+    pattern: str
+    analyst: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _possible(self) -> CertificateRule:
+        try:
+            groups = re.compile(self.pattern).groups
+        except re.error as error:
+            raise ValueError(f"pattern is no regular expression: {error}") from None
+        if FIRST_GROUP in self.analyst and not groups:
+            raise ValueError(f"analyst has {FIRST_GROUP} in it: put a part of pattern in parentheses")
+        if FIRST_GROUP not in self.analyst:
+            _name(self.analyst)
+        return self
+
+    def names(self, value: str) -> str | None:
+        r"""The analyst whom a field of this value names, None for nobody.
+
+        >>> CertificateRule(pattern=r"(\w+)@example\.com", analyst=r"\1").names("ann@example.com")
+        'ann'
+        """
+        match = re.fullmatch(self.pattern, value)
+        if match is None:
+            return None
+        return self.analyst.replace(FIRST_GROUP, (match[1] or "") if match.re.groups else "")
+
+
 class IdentitySection(_Logins):
     """[identity]: who may ask on behalf of whom, and who proves it otherwise than by a password."""
 
     services: dict[Name, ServiceLogin] = {}
     tokens: TokensSection | None = None
     ldap: LdapSection | None = None
+    certificates: list[CertificateRule] = []
 
     def patterns(self) -> dict[str, str]:
         """Where names are given by a pattern, by key: accounts appear there as they are asked for."""

@@ -459,6 +459,12 @@ class Config(_Section):
         return self
 
     @model_validator(mode="after")
+    def _certified(self) -> Config:
+        if self.identity.certificates and not self.server.tls_client_ca:
+            raise ValueError("identity.certificates: no certificate is asked for: set server.tls_client_ca")
+        return self
+
+    @model_validator(mode="after")
     def _capped(self) -> Config:
         """Accounts that appear as they are asked for would add up to any budget."""
         dataset = self.budget.dataset

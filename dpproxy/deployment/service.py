@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import socket
-import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -31,13 +30,13 @@ from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendU
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.highwater_file import MarkFile, mark_path
-from dpproxy.config.identity import TokensSection
 from dpproxy.config.key_file import Keys, load_keys
 from dpproxy.config.sections import Config, ConfigError, ServerSection, load
 from dpproxy.deployment.administration import Owner
 from dpproxy.deployment.control import RELOAD, control_path, controlled
 from dpproxy.deployment.epoch_rollover import OncePerEpoch, tables_changed, turn_at_owner
 from dpproxy.deployment.in_place import check_policy, check_settings
+from dpproxy.deployment.login_methods import login_methods_of
 from dpproxy.embedded.server import Embedded, EmbeddedError
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.paying_accounts import in_ledger
@@ -49,10 +48,6 @@ from dpproxy.front.front import Front, FrontError
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
-from dpproxy.server.issuer import Issuer, KeyFile, Keys, KeysUnavailable
-from dpproxy.server.jwt import Tokens
-from dpproxy.server.ldap import Directory
-from dpproxy.server.ldap import Server as DirectoryServer
 from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings, Shared, tls_of
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Observer, Watchers
@@ -308,7 +303,7 @@ class Service:
     def _hold(self, checked: BoundConfig, generation: Generation, epoch: str | None = None) -> None:
         """Answers under a policy from now on; `epoch`: as of QueryEngine. Raises ConfigError."""
         config = checked.config
-        tokens, directory = tokens_of(config), directory_of(config)
+        methods = login_methods_of(config)
         planner = Planner(checked.policy, self.front, checked.backend.dialect)
         keys, ledger = self._keys, self.ledger
         answering = QueryEngine(
@@ -316,8 +311,7 @@ class Service:
         )
         services = {name: login.analysts for name, login in config.identity.services.items()}
         self.checked, self.config, self.generation = checked, config, generation
-        self._tokens, self._directory = tokens, directory
-        self._identity = Identity(services, self.front.let_take)
+        self._methods, self._identity = methods, Identity(services, self.front.let_take)
         self._shape_of = self._shapes()
         self.answering = answering
         self.publishing = Publishing(config, answering, ledger, self.front)
@@ -338,8 +332,7 @@ class Service:
                     config.file, "tables", "the first private table has another privacy unit: restart"
                 )
             tls_of(settings_of(config))
-            tokens_of(config)
-            directory_of(config)
+            login_methods_of(config)
             generations = self.ledger.generations
             shown = (before.policy, before.schema), (after.policy, after.schema)
             paused = generations.bought_under(self.generation.deployment) is None
@@ -479,8 +472,7 @@ class Service:
             observe=self.observe,
             identity=self._identity,
             watcher=Watchers([*self._watchers, *watchers]),
-            tokens=self._tokens,
-            directory=self._directory,
+            methods=self._methods,
             publish=self.publishing.run,
             remembered=lambda: self.answering.remembered(),
         )
@@ -597,61 +589,6 @@ def stamp_path(config: Config) -> Path:
 def stamp_of(config: Config) -> str:
     """What the owner of the front writes for a policy."""
     return hashlib.sha256(config.fingerprint()).hexdigest()
-
-
-def tokens_of(config: Config) -> Tokens | None:
-    """What [identity.tokens] says, None without it; raises ConfigError for keys that cannot be read."""
-    section = config.identity.tokens
-    if section is None:
-        return None
-    key = "key_file" if section.key_file else "ca_file"
-    try:
-        keys = _issuers_keys(config, section)
-    except KeysUnavailable as error:
-        raise ConfigError(config.file, f"identity.tokens.{key}", str(error)) from None
-    return Tokens(
-        tuple(section.analysts),
-        keys,
-        section.issuer,
-        section.audience,
-        tuple(section.clients),
-        section.algorithm,
-        section.claim,
-    )
-
-
-def _issuers_keys(config: Config, section: TokensSection) -> Keys:
-    if section.key_file:
-        file = KeyFile(config.path(section.key_file))
-        file.read()
-        return file
-    return Issuer(section.issuer, config.path(section.ca_file) if section.ca_file else None)
-
-
-def directory_of(config: Config) -> Directory | None:
-    """What [identity.ldap] says, None without it; raises ConfigError for files that cannot be read."""
-    section = config.identity.ldap
-    if section is None:
-        return None
-    scheme, host, port = section.address
-    password = config.path(section.bind_password_file) if section.bind_password_file else None
-    if password is not None and not os.access(password, os.R_OK):
-        raise ConfigError(config.file, "identity.ldap.bind_password_file", f"{password} cannot be read")
-    tls = None
-    if scheme == "ldaps" or section.start_tls:
-        try:
-            tls = ssl.create_default_context(cafile=config.path(section.ca_file) if section.ca_file else None)
-        except (ssl.SSLError, OSError) as error:
-            raise ConfigError(config.file, "identity.ldap.ca_file", str(error.strerror or error)) from None
-    return Directory(
-        tuple(section.analysts),
-        DirectoryServer(host, port, tls, section.start_tls),
-        section.dn,
-        section.base,
-        section.attribute,
-        section.bind_dn,
-        password,
-    )
 
 
 def open_front(config: Config, *, workers: int = 1) -> Front:

@@ -11,7 +11,8 @@ from budget.accounting import guarantee
 from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 from dpproxy.config.values import NUMBERS, base
-from dpproxy.deployment.service import BoundConfig, directory_of, tokens_of
+from dpproxy.deployment.login_methods import directory_of, tokens_of
+from dpproxy.deployment.service import BoundConfig
 from dpproxy.owner.attacker_advantage import together
 from dpproxy.owner.people import other_people
 from dpproxy.server.issuer import Issuer, KeysUnavailable

@@ -13,6 +13,7 @@ from dpproxy.pgwire.startup import Startup, read_startup
 from dpproxy.server.jwt import Tokens
 from dpproxy.server.ldap import Directory
 from dpproxy.server.login import ask_in_cleartext, authenticate
+from dpproxy.server.login_methods import LoginMethods
 from dpproxy.server.login_throttle import Throttle
 from dpproxy.server.tls import ALPN, Tls
 from dpproxy.server.transport import Channel
@@ -26,7 +27,7 @@ class Entrance:
     """Reads clients' messages before their first statement.
 
     `verifier`: gives an analyst's SCRAM verifier, or None; it may block, so it runs on `threads`. `trust`: nobody
-    has to prove anything; `tokens`, `directory`: by whose word some analysts are who they say.
+    has to prove anything; `methods`: by what some analysts prove who they are.
     """
 
     def __init__(
@@ -38,17 +39,16 @@ class Entrance:
         *,
         trust: bool,
         statement_timeout: float,
-        tokens: Tokens | None = None,
-        directory: Directory | None = None,
+        methods: LoginMethods,
     ) -> None:
         self._tls, self._verifier, self._fake_salt_key = tls, verifier, fake_salt_key
         self._threads = threads
         self._trust, self._statement_timeout = trust, statement_timeout
-        self._throttle, self._tokens, self._directory = Throttle(), tokens, directory
+        self._throttle, self._methods = Throttle(), methods
 
-    def reload(self, tls: Tls, tokens: Tokens | None, directory: Directory | None) -> None:
-        """Lets later clients in by another certificate, issuer and directory; failed logins stay counted."""
-        self._tls, self._tokens, self._directory = tls, tokens, directory
+    def reload(self, tls: Tls, methods: LoginMethods) -> None:
+        """Lets later clients in by another certificate and other methods; failed logins stay counted."""
+        self._tls, self._methods = tls, methods
 
     async def startup(self, channel: Channel) -> Startup | bytes:
         """Reads packets up to the startup packet, or the cancel request in its place, whose body it gives.
@@ -88,7 +88,8 @@ class Entrance:
         """Lets a client be `user`, by certificate or password; raises Refusal 28000, 28P01, ProtocolError."""
         if self._trust:
             return
-        tokens, directory, key = self._tokens, self._directory, (channel.peer, user)
+        methods, key = self._methods, (channel.peer, user)
+        tokens, directory = methods.tokens, methods.directory
         if tokens is not None and tokens.wanted(user):
             await self._ask_token(channel, user, tokens)
             self._throttle.succeeded(key)
@@ -98,11 +99,11 @@ class Entrance:
             self._throttle.succeeded(key)
             return
         known = await asyncio.get_running_loop().run_in_executor(self._threads, self._verifier, user)
-        named = channel.certificate_name
-        if named is None:
+        certificate = channel.certificate
+        if certificate is None:
             await self._ask_password(channel, user, known)
             self._throttle.succeeded(key)
-        elif known is None or named != user:
+        elif known is None or not methods.certifies(certificate, user):
             raise Refusal("28000", f'certificate authentication failed for user "{user}"')
 
     async def _turn(self, channel: Channel, user: str) -> None:

@@ -27,9 +27,8 @@ from dpproxy.server.admin import Administration, Rows
 from dpproxy.server.fair_pool import Turns
 from dpproxy.server.handshake import Entrance
 from dpproxy.server.impersonation import Identity
-from dpproxy.server.jwt import Tokens
-from dpproxy.server.ldap import Directory
 from dpproxy.server.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
+from dpproxy.server.login_methods import LoginMethods
 from dpproxy.server.login_queue import PendingLogin, WaitingRoom
 from dpproxy.server.neighbours import Neighbours
 from dpproxy.server.session import SHUTDOWN, Services, Session, StatementHandler, nothing_published
@@ -106,8 +105,7 @@ class Rooms:
         observe: called on any thread with the durations of the stages of private statements.
         identity: which logins may act for others.
         watcher: notified when statements end.
-        tokens: the issuer whose signed tokens are accepted as passwords.
-        directory: what knows the passwords of some analysts.
+        methods: by what analysts log in, besides passwords of ours.
         publish: runs a statement on published answers; may block, raises Refusal.
         administration: what the owner's sessions are told; None where owners do not log in.
         remembered: what is kept of statements, by kind: how many, and about how many bytes.
@@ -122,8 +120,7 @@ class Rooms:
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
     watcher: Observer = field(default_factory=Observer)
-    tokens: Tokens | None = None
-    directory: Directory | None = None
+    methods: LoginMethods = field(default_factory=LoginMethods)
     publish: Callable[[QueryRequest], PublishResult] = nothing_published
     administration: Administration | None = None
     remembered: Callable[[], Mapping[str, tuple[int, int]]] = dict
@@ -191,8 +188,7 @@ class Server:
             self._login_threads,
             trust=settings.auth == "trust",
             statement_timeout=settings.statement_timeout,
-            tokens=rooms.tokens,
-            directory=rooms.directory,
+            methods=rooms.methods,
         )
 
     def _serving(self, rooms: Rooms) -> Services:
@@ -215,7 +211,7 @@ class Server:
 
         Of `settings`, the certificate and `error_columns` count. Raises ServerError, and has then changed nothing.
         """
-        self._entrance.reload(tls_of(settings), rooms.tokens, rooms.directory)
+        self._entrance.reload(tls_of(settings), rooms.methods)
         self._settings = replace(self._settings, error_columns=settings.error_columns)
         self._rooms, self._services = rooms, self._serving(rooms)
         for session in self._sessions.values():

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import cast
 
 from dpproxy.pgwire.messages import Inbound, ProtocolError
-from dpproxy.server.tls import common_name
 
 Address = Path | tuple[str, int]
 """A Unix socket, or host and port."""
@@ -66,9 +65,11 @@ class Channel(asyncio.Protocol):
         return protocol
 
     @property
-    def certificate_name(self) -> str | None:
-        """The common name in the client's certificate, which was verified; None if it showed none."""
-        return common_name(self.transport.get_extra_info("peercert"))
+    def certificate(self) -> bytes | None:
+        """The client's certificate (DER), which was verified; None if it showed none."""
+        tls = self.transport.get_extra_info("ssl_object")
+        found: bytes | None = None if tls is None else tls.getpeercert(binary_form=True)
+        return found
 
     @property
     def peer(self) -> str:

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from dpproxy.config.sections import load
-from dpproxy.deployment.service import directory_of
+from dpproxy.deployment.login_methods import login_methods_of
 from rewriter.statements.comments import attributed
 from tests.dpproxy.certificates import Authority
 from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
@@ -20,7 +20,7 @@ from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 pytestmark = pytest.mark.service
 
 PAGE = (ROOT / "docs" / "identity.md").read_text()
-SERVICES, TOKENS, BOUND, SEARCHED = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
+SERVICES, TOKENS, MAPPED, BOUND, SEARCHED = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
 ROLES, COMMENTED = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.M | re.S)
 (POOL,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 NOTED = re.findall(r"^\| \w+ \| `(.*?)`.*? \| `(\w+:\S+)` \|$", PAGE, re.M)
@@ -36,11 +36,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield running
 
 
-def test_the_directory(tmp_path: Path) -> None:
+def test_the_directory_and_the_certificates(tmp_path: Path) -> None:
     Authority.make(tmp_path / "ours").certificate.rename(tmp_path / "directory-ca.pem")
     (tmp_path / "reader.password").write_text("reading")
+    server = '[server]\ntls_cert = "a"\ntls_key = "b"\ntls_client_ca = "c"\n'
     dataset = "[budget.dataset]\ninformation = 3000\n"
-    assert directory_of(load(make(tmp_path, POLICY + dataset + SEARCHED))) is not None
+    methods = login_methods_of(load(make(tmp_path, server + POLICY + dataset + SEARCHED + MAPPED)))
+    assert methods.directory is not None
+    assert [rule.names("ann@example.com") for rule in methods.certificates] == ["ann", None]
+    assert methods.certificates[1].names("CN=Nightly reports,O=Example") == "reports"
 
 
 def told(connection: psycopg.Connection, statement: str) -> str | None:

@@ -19,6 +19,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], set[str]]] = {
     "## [budget]": (sections.Budget, {"analysts", "teams", "dataset"}),
     "## [identity.services.NAME]": (identity.ServiceLogin, set()),
     "## [identity.tokens]": (identity.TokensSection, set()),
+    "## [[identity.certificates]]": (identity.CertificateRule, set()),
     "## [identity.ldap]": (identity.LdapSection, set()),
     "## [tables.NAME]": (sections.TableSection, set()),
     "### [tables.NAME.columns]": (sections.ColumnSection, set()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,11 +46,18 @@ class Authority:
         """Its own certificate."""
         return self.folder / "ca.pem"
 
-    def sign(self, name: str, *, algorithm: Algorithm | None = None, twice: bool = False) -> Pem:
-        """A certificate for a common name; `twice`: which it has two times."""
+    def sign(
+        self,
+        name: str,
+        *,
+        algorithm: Algorithm | None = None,
+        twice: bool = False,
+        emails: Sequence[str] = (),
+    ) -> Pem:
+        """A certificate for a common name; `twice`: which it has two times; `emails`: alternative names."""
         names = [x509.NameAttribute(NameOID.COMMON_NAME, name)] * (2 if twice else 1)
         key = ec.generate_private_key(ec.SECP256R1())
-        return self._write(name, key, x509.Name(names), algorithm or hashes.SHA256())
+        return self._write(name, key, x509.Name(names), algorithm or hashes.SHA256(), emails)
 
     def _write(
         self,
@@ -57,11 +65,13 @@ class Authority:
         key: ec.EllipticCurvePrivateKey,
         subject: x509.Name,
         algorithm: Algorithm,
+        emails: Sequence[str] = (),
         *,
         ca: bool = False,
     ) -> Pem:
         now = dt.datetime.now(dt.UTC)
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names: list[x509.GeneralName] = [x509.RFC822Name(email) for email in emails]
+        names += [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         certificate = (
             x509.CertificateBuilder()
             .subject_name(subject)

@@ -29,8 +29,8 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram, ScramVerifier
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server.impersonation import Identity
-from dpproxy.server.ldap import Directory
 from dpproxy.server.listener import Rooms, Server, ServerSettings
+from dpproxy.server.login_methods import LoginMethods
 from dpproxy.server.session import Session
 from rewriter.policy import Column, Policy, Table
 from rewriter.refusal import Refusal
@@ -192,7 +192,7 @@ SERVICES = {"bi": ("ann", "bob", "on_demand_*")}
 class Served:
     """A server on a port of its own, in a thread with its own event loop."""
 
-    def __init__(self, front: Front, *, directory: Directory | None = None, **settings: Any) -> None:
+    def __init__(self, front: Front, *, methods: LoginMethods | None = None, **settings: Any) -> None:
         self.answering = Scripted()
         rooms = Rooms(
             answering=self.answering,
@@ -202,7 +202,7 @@ class Served:
             verifier=VERIFIERS.get,
             fake_salt_key=bytes(32),
             identity=Identity(SERVICES, front.let_take),
-            directory=directory,
+            methods=methods or LoginMethods(),
         )
         self.settings = replace(ServerSettings(port=0, auth="trust"), **settings)
         self.port = 0

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 import dpproxy_client
 from dpproxy.config.sections import ConfigError, load
-from dpproxy.deployment.service import tokens_of
+from dpproxy.deployment.login_methods import tokens_of
 from dpproxy.owner.check_warnings import providers
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import issuer as issuers

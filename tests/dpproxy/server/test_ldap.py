@@ -14,13 +14,14 @@ import psycopg
 import pytest
 
 from dpproxy.config.sections import ConfigError, load
-from dpproxy.deployment.service import directory_of
+from dpproxy.deployment.login_methods import directory_of
 from dpproxy.front.front import Front
 from dpproxy.owner.check_warnings import providers
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import ldap as client
 from dpproxy.server import ldap_messages as ldap
 from dpproxy.server.ldap import Directory
+from dpproxy.server.login_methods import LoginMethods
 from tests.dpproxy.directory import Slapd, slapd
 from tests.dpproxy.serving import POLICY, make
 from tests.dpproxy.wire import Raw, errors, served
@@ -132,7 +133,7 @@ def test_check_asks_the_directory(directory: Slapd, tmp_path: Path) -> None:
 @pytest.mark.service
 def test_an_analyst_logs_in(directory: Slapd, wire_front: Front, tmp_path: Path) -> None:
     one = made(tmp_path, f"ldap://127.0.0.1:{directory.plain}", DN)
-    with served(wire_front, auth="scram", directory=one) as proxy:
+    with served(wire_front, auth="scram", methods=LoginMethods(directory=one)) as proxy:
         with proxy.connect(sslmode="require", user="ann", password="pw-ann", autocommit=True) as connection:
             assert connection.execute("SELECT current_user").fetchone() == ("ann",)
         said = []

@@ -19,11 +19,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
+from dpproxy.config.identity import CertificateRule
 from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ClientScram
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server.listener import ServerError
+from dpproxy.server.login_methods import LoginMethods
 from dpproxy.server.login_throttle import FREE_FAILURES
 from tests.dpproxy.certificates import Authority, Pem
 from tests.dpproxy.wire import (
@@ -315,6 +317,38 @@ def test_a_certificate_lets_its_name_in(
             proxy.connect(sslmode="require")
         with proxy.connect(sslmode="require", password="pencil") as connection:
             assert connection.info.user == "ann"
+
+
+def test_a_map_says_whom_a_certificate_names(
+    wire_front: Front, authority: Authority, certified: dict[str, str]
+) -> None:
+    rules = [
+        CertificateRule(field="email", pattern=r"(\w+)@example\.com", analyst=r"\1"),
+        CertificateRule(field="dn", pattern=r"CN=Bob \(ops\)", analyst="ann"),
+    ]
+    asked = [
+        ("ann", authority.sign("x1", emails=["ann@example.com"]), True),
+        ("ann", authority.sign("Bob (ops)"), True),
+        # Named by nothing but the common name, by an address that matches in part alone, or by several.
+        ("ann", authority.sign("ann"), False),
+        ("ann", authority.sign("x2", emails=["ann@example.com.evil.org"]), False),
+        ("ann", authority.sign("x3", emails=["mary-ann@example.com"]), False),
+        ("ann", authority.sign("x4", emails=["ann@example.com", "bob@example.com"]), False),
+        ("eve", authority.sign("x5", emails=["ann@example.com"]), False),
+        ("ann", authority.sign("Bob (ops),O=x"), False),
+        # A name without a login.
+        ("eve", authority.sign("x6", emails=["eve@example.com"]), False),
+    ]
+    methods = LoginMethods(certificates=rules)
+    with served(wire_front, auth="scram", methods=methods, **certified) as proxy:
+        let_in = []
+        for user, pem, _ in asked:
+            try:
+                proxy.connect(user=user, **shown(pem)).close()
+                let_in.append(True)
+            except psycopg.OperationalError as error:
+                let_in.append("certificate authentication failed" not in str(error))
+    assert let_in == [right for *_, right in asked]
 
 
 def test_an_authority_that_is_none(wire_front: Front, certified: dict[str, str]) -> None:
