@@ -47,6 +47,7 @@ from budget.epochs import Epochs
 from budget.generations import Generations
 from budget.highwater import HighWaterMarks, OwnEntries
 from budget.history import History
+from budget.memberships import Memberships
 from budget.origins import Origins
 from budget.publications import Publications
 from budget.recent_keys import RecentKeys
@@ -76,6 +77,7 @@ class Ledger:
         generations: the policies that are bought under.
         high_water: marks that detect an older copy of the ledger.
         history: its entries.
+        memberships: who is in which team by the groups of an identity provider.
         origins: the data that its answers are computed from.
         publications: published answers.
         refusals: counts of refused statements.
@@ -107,6 +109,7 @@ class Ledger:
         self.generations = Generations(self._store)
         self.high_water = HighWaterMarks(self._store, id, self._own)
         self.history = History(self._store, id)
+        self.memberships = Memberships(self._store)
         self.origins = Origins(self._store)
         self.publications = Publications(self._store)
         self.refusals = Refusals(self._store)

@@ -76,6 +76,7 @@ class TokensSection(_Logins):
     clients: list[str] = []
     algorithm: Algorithm = "RS256"
     claim: str = Field(default="sub", min_length=1)
+    groups: str = ""
 
     @model_validator(mode="after")
     def _keys_from_somewhere(self) -> TokensSection:
@@ -100,6 +101,7 @@ class LdapSection(_Logins):
     attribute: str = Field(default="uid", min_length=1)
     bind_dn: str = ""
     bind_password_file: str = ""
+    groups: str = ""
 
     @property
     def address(self) -> tuple[str, str, int]:
@@ -165,6 +167,12 @@ class IdentitySection(_Logins):
     tokens: TokensSection | None = None
     ldap: LdapSection | None = None
     certificates: list[CertificateRule] = []
+
+    @property
+    def tells_groups(self) -> str:
+        """A section whose logins tell their groups, empty where there is none."""
+        said = {"tokens": self.tokens, "ldap": self.ldap}
+        return next((key for key, one in said.items() if one is not None and one.groups), "")
 
     def patterns(self) -> dict[str, str]:
         """Where names are given by a pattern, by key: accounts appear there as they are asked for."""

@@ -7,7 +7,7 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -264,12 +264,15 @@ class Analyst(Limits):
 
 
 class Team(Limits):
-    """[budget.teams.NAME]: an account that its members share."""
+    """[budget.teams.NAME]: an account that its members share, by name or by the groups of an identity provider."""
 
-    members: list[str]
+    members: list[str] = []
+    groups: list[str] = []
 
     @model_validator(mode="after")
     def _once(self) -> Team:
+        if self.groups == [] and "members" not in self.model_fields_set:
+            raise ValueError("a team has members, or groups")
         if len(set(self.members)) != len(self.members):
             raise ValueError("a member is named twice")
         return self
@@ -303,15 +306,17 @@ class Budget(_Section):
     teams: dict[str, Team] = {}
     dataset: Limits | None = None
 
-    def chain(self, analyst: str) -> tuple[AccountLimit, ...]:
+    def chain(self, analyst: str, joined: Collection[str] = ()) -> tuple[AccountLimit, ...]:
         """The accounts that a query of `analyst` debits: their own, their teams', the dataset's.
+
+        `joined`: the teams that they are in by their groups.
 
         >>> [link.account for link in Budget(teams={"a": Team(members=["alice"])}).chain("alice")]
         ['analyst:alice', 'team:a']
         """
         links = [self._limit(f"analyst:{analyst}", self.analysts.get(analyst, Analyst()))]
         for name, team in self.teams.items():
-            if analyst in team.members:
+            if analyst in team.members or (team.groups and name in joined):
                 links.append(self._limit(f"team:{name}", team))
         if self.dataset is not None:
             links.append(self._limit("dataset", self.dataset))
@@ -330,7 +335,7 @@ class Budget(_Section):
         return None if limits is None else self._limit(account, limits)
 
     def members(self, account: str) -> tuple[str, ...] | None:
-        """The accounts of those who share an account: a team's members; None for everybody, who shares the dataset's.
+        """The accounts of those who share an account by name; None for everybody, who shares the dataset's.
 
         >>> Budget(teams={"a": Team(members=["alice"])}).members("team:a")
         ('analyst:alice',)
@@ -338,6 +343,11 @@ class Budget(_Section):
         if account == "dataset":
             return None
         return tuple(f"analyst:{name}" for name in self.teams[account.removeprefix("team:")].members)
+
+    @property
+    def teams_by_group(self) -> dict[str, frozenset[str]]:
+        """The groups of each team that has any."""
+        return {name: frozenset(team.groups) for name, team in self.teams.items() if team.groups}
 
     def most_of_statement(self, analyst: str) -> Fraction | None:
         """What one statement of an analyst may cost where the session says nothing, None for no bound."""
@@ -456,6 +466,19 @@ class Config(_Section):
                 raise ValueError(f'budget.analysts.{name}: noise = "laplace" has one precision')
             if analyst.units is not None and analyst.units > most:
                 raise ValueError(f"budget.analysts.{name}.units is above privacy.most_units_per_answer")
+        return self
+
+    @model_validator(mode="after")
+    def _grouped(self) -> Config:
+        """Otherwise nobody could log in, or a team would be of nobody."""
+        told, teams = self.identity.tells_groups, self.budget.teams_by_group
+        if told and not teams:
+            raise ValueError(f"identity.{told}.groups: no team of [budget.teams] has groups")
+        if teams and not told:
+            raise ValueError(
+                f"budget.teams.{next(iter(teams))}.groups: no login tells its groups: set groups in "
+                "[identity.tokens] or [identity.ldap]"
+            )
         return self
 
     @model_validator(mode="after")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import ssl
+from dataclasses import replace
 
+from budget.memberships import Memberships
 from dpproxy.config.identity import TokensSection
 from dpproxy.config.sections import Config, ConfigError
 from dpproxy.server.issuer import Issuer, KeyFile, Keys, KeysUnavailable
@@ -13,10 +15,14 @@ from dpproxy.server.ldap import Directory, Server
 from dpproxy.server.login_methods import COMMON_NAME, LoginMethods
 
 
-def login_methods_of(config: Config) -> LoginMethods:
-    """By what analysts log in besides passwords of ours; raises ConfigError for files that cannot be read."""
+def login_methods_of(config: Config, memberships: Memberships | None = None) -> LoginMethods:
+    """By what analysts log in besides passwords of ours; raises ConfigError for files that cannot be read.
+
+    `memberships`: where it is noted who is in which team; not needed where nobody logs in.
+    """
     rules = config.identity.certificates or [COMMON_NAME]
-    return LoginMethods(tokens_of(config), directory_of(config), rules)
+    methods = LoginMethods(tokens_of(config), directory_of(config), rules, config.budget.teams_by_group)
+    return methods if memberships is None else replace(methods, joined=memberships.note)
 
 
 def tokens_of(config: Config) -> Tokens | None:
@@ -37,6 +43,7 @@ def tokens_of(config: Config) -> Tokens | None:
         tuple(section.clients),
         section.algorithm,
         section.claim,
+        section.groups,
     )
 
 
@@ -71,4 +78,5 @@ def directory_of(config: Config) -> Directory | None:
         section.attribute,
         section.bind_dn,
         password,
+        section.groups,
     )

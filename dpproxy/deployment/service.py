@@ -303,7 +303,7 @@ class Service:
     def _hold(self, checked: BoundConfig, generation: Generation, epoch: str | None = None) -> None:
         """Answers under a policy from now on; `epoch`: as of QueryEngine. Raises ConfigError."""
         config = checked.config
-        methods = login_methods_of(config)
+        methods = login_methods_of(config, self.ledger.memberships)
         planner = Planner(checked.policy, self.front, checked.backend.dialect)
         keys, ledger = self._keys, self.ledger
         answering = QueryEngine(

@@ -84,7 +84,7 @@ class QueryEngine:
         self._secrets = Secrets.by_epoch(keys)
         self._policy = hashlib.sha256(config.fingerprint()).digest()
         self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin, epoch)
-        self._accounts = PayingAccounts(config, ledger.accounts)
+        self._accounts = PayingAccounts(config, ledger.accounts, ledger.memberships)
         self._prices = ShownPrices()
         texts = SealedTexts(*keys.all) if config.audit.statements else None
         self._purchases = Purchases(

@@ -7,6 +7,7 @@ from fractions import Fraction
 from budget.account import Limit
 from budget.accounting import epsilon_limit
 from budget.accounts import Accounts
+from budget.memberships import Memberships
 from budget.units import micro_limit
 from dpproxy.config.sections import AccountLimit, Config, Privacy
 
@@ -14,27 +15,33 @@ from dpproxy.config.sections import AccountLimit, Config, Privacy
 class PayingAccounts:
     """The accounts of [budget], made in the ledger at their first use."""
 
-    def __init__(self, config: Config, accounts: Accounts) -> None:
-        self._config, self._accounts = config, accounts
-        self._chains: dict[str, list[str]] = {}
+    def __init__(self, config: Config, accounts: Accounts, memberships: Memberships) -> None:
+        self._config, self._accounts, self._memberships = config, accounts, memberships
+        self._by_group = bool(config.budget.teams_by_group)
+        self._chains: dict[tuple[str, tuple[str, ...]], list[str]] = {}
 
     def chain(self, analyst: str) -> list[str]:
         """The accounts that pay for an analyst, their own first; raises LedgerError."""
-        if analyst not in self._chains:
-            links = self._config.budget.chain(analyst)
+        joined = self._memberships.teams(analyst) if self._by_group else ()
+        if (analyst, joined) not in self._chains:
+            links = self._config.budget.chain(analyst, joined)
             for link in links:
-                seed(self._accounts, self._config, link)
-            self._chains[analyst] = [link.account for link in links]
-        return self._chains[analyst]
+                seed(self._accounts, self._memberships, self._config, link)
+            self._chains[analyst, joined] = [link.account for link in links]
+        return self._chains[analyst, joined]
 
 
-def seed(accounts: Accounts, config: Config, link: AccountLimit) -> None:
+def seed(accounts: Accounts, memberships: Memberships, config: Config, link: AccountLimit) -> None:
     """Makes an account of [budget] at its first use; a shared one with what its members have spent before."""
     limit = in_ledger(accounts, config, link)
     if link.account.startswith("analyst:"):
         accounts.seed(link.account, limit)
     else:
-        accounts.seed_shared(link.account, limit, config.budget.members(link.account))
+        members = config.budget.members(link.account)
+        if members is not None:
+            joined = memberships.members(link.account.removeprefix("team:"))
+            members = (*members, *(f"analyst:{name}" for name in joined))
+        accounts.seed_shared(link.account, limit, members)
 
 
 def in_ledger(accounts: Accounts, config: Config, link: AccountLimit) -> Limit:

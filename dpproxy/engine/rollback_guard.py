@@ -78,7 +78,7 @@ class RollbackGuardedLedger:
         """Whether a mark could not be written, so that answers may be stored that it does not cover."""
         self.accounts, self.analysts, self.epochs = ledger.accounts, ledger.analysts, ledger.epochs
         self.high_water, self.history, self.origins = ledger.high_water, ledger.history, ledger.origins
-        self.generations = ledger.generations
+        self.generations, self.memberships = ledger.generations, ledger.memberships
         self.publications, self.refusals = ledger.publications, ledger.refusals
         self.single_flight = ledger.single_flight
         self.stored, self.stream, self.recover = ledger.stored, ledger.stream, ledger.recover

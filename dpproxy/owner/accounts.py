@@ -54,11 +54,12 @@ def existing(ledger: Ledger, config: Config, name: str) -> AccountRow:
     if wanted not in rows:
         members = [member for team in config.budget.teams.values() for member in team.members]
         names = [*ledger.analysts.names(), *config.budget.analysts, *members]
-        links = {link.account: link for one in ("", *names) for link in config.budget.chain(one)}
+        teams = config.budget.teams
+        links = {link.account: link for one in ("", *names) for link in config.budget.chain(one, teams)}
         del links["analyst:"]
         if wanted not in links:
             raise unknown(name, [*rows, *links])
-        seed(ledger.accounts, config, links[wanted])
+        seed(ledger.accounts, ledger.memberships, config, links[wanted])
     return ledger.accounts.get(wanted)
 
 

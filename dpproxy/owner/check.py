@@ -214,9 +214,9 @@ def _number(value: Fraction) -> str:
 def limits_of(budget: Budget, privacy: Privacy) -> list[AccountLimit]:
     """The accounts that the file names: any analyst's, those with limits of their own, teams, the dataset."""
     members = [name for team in budget.teams.values() for name in team.members]
-    named = [link for name in (*budget.analysts, *members) for link in budget.chain(name)]
+    named = [link for name in (*budget.analysts, *members) for link in budget.chain(name, budget.teams)]
     listed = {f"analyst:{name}" for name in budget.analysts}
-    anybody, *shared = budget.chain("")
+    anybody, *shared = budget.chain("", budget.teams)
     links = [
         replace(anybody, account="any analyst"),
         *(link for link in named if link.account in listed or link.account.startswith("team:")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
@@ -19,8 +20,7 @@ from dpproxy.server.tls import ALPN, Tls
 from dpproxy.server.transport import Channel
 from rewriter.refusal import Refusal
 
-_FAILED_SECONDS = 0.5
-"""Until a directory's no is passed on: for those whom it knows it has a password to compare, which takes it longer."""
+log = logging.getLogger("dpproxy.server.handshake")
 
 
 class Entrance:
@@ -89,13 +89,8 @@ class Entrance:
         if self._trust:
             return
         methods, key = self._methods, (channel.peer, user)
-        tokens, directory = methods.tokens, methods.directory
-        if tokens is not None and tokens.wanted(user):
-            await self._ask_token(channel, user, tokens)
-            self._throttle.succeeded(key)
-            return
-        if directory is not None and directory.wanted(user):
-            await self._ask_directory(channel, user, directory)
+        if (provider := methods.of(user)) is not None:
+            await self._ask_provider(channel, user, methods, provider)
             self._throttle.succeeded(key)
             return
         known = await asyncio.get_running_loop().run_in_executor(self._threads, self._verifier, user)
@@ -131,21 +126,20 @@ class Entrance:
             )
         self._throttle.succeeded((channel.peer, user))
 
-    async def _ask_directory(self, channel: Channel, user: str, directory: Directory) -> None:
-        password = await ask_in_cleartext(channel)
+    async def _ask_provider(
+        self, channel: Channel, user: str, methods: LoginMethods, provider: Tokens | Directory
+    ) -> None:
+        """Lets a client be `user` by an identity provider, which may have to name a group of one of our teams."""
+        shown = await ask_in_cleartext(channel)
         await self._turn(channel, user)
         loop = asyncio.get_running_loop()
-        answered = loop.time() + _FAILED_SECONDS
-        if not await directory.proves(user, password):
+        answered = loop.time() + provider.failed_seconds
+        proof = await provider.proof(user, shown)
+        teams = methods.teams_of(proof) if proof is not None and provider.groups else ()
+        if proof is not None and provider.groups and not teams:
+            log.warning("%r is in no group of [budget.teams], and is refused", user)
+        if proof is None or (provider.groups and not teams):
             await asyncio.sleep(answered - loop.time())
-            raise Refusal("28P01", f'password authentication failed for user "{user}"')
-
-    async def _ask_token(self, channel: Channel, user: str, tokens: Tokens) -> None:
-        token = await ask_in_cleartext(channel)
-        await self._turn(channel, user)
-        if not await tokens.proves(user, token):
-            raise Refusal(
-                "28P01",
-                f'token authentication failed for user "{user}"',
-                hint="The password is a signed token that names this user; it may have expired.",
-            )
+            raise provider.refused(user)
+        if teams:
+            await loop.run_in_executor(self._threads, methods.joined, user, teams, proof.as_of)

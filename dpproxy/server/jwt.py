@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
 import jwt
 
 from dpproxy.server.issuer import Keys, KeysUnavailable
+from dpproxy.server.proof import Proof
+from rewriter.refusal import Refusal
 
 LEEWAY_SECONDS = 30
 """How far the issuer's clock may be off."""
@@ -28,6 +31,7 @@ class Tokens:
         clients: for whom a token may be issued (azp), besides the audience itself.
         algorithm: the only one that signatures may have.
         claim: the claim that names the analyst.
+        groups: the claim that lists their groups, empty where these do not matter.
     """
 
     analysts: tuple[str, ...]
@@ -37,17 +41,29 @@ class Tokens:
     clients: tuple[str, ...]
     algorithm: str
     claim: str
+    groups: str = ""
 
     def wanted(self, user: str) -> bool:
         """Whether this analyst logs in by a token, and by nothing else."""
         return any(fnmatchcase(user, pattern) for pattern in self.analysts)
 
-    async def proves(self, user: str, token: str) -> bool:
-        """Whether a token says that its bearer is `user`: signed, of the issuer, for this audience, not expired."""
+    failed_seconds = 0.0
+    """From a wrong token to its refusal, at least."""
+
+    def refused(self, user: str) -> Refusal:
+        """Whatever was wrong."""
+        return Refusal(
+            "28P01",
+            f'token authentication failed for user "{user}"',
+            hint="The password is a signed token that names this user; it may have expired.",
+        )
+
+    async def proof(self, user: str, token: str) -> Proof | None:
+        """What a token says of its bearer: signed, of the issuer, for this audience, not expired, and of `user`."""
         try:
             head = jwt.get_unverified_header(token)
             if str(head.get("typ", "jwt")).lower().removeprefix("application/") not in _KINDS:
-                return False
+                return None
             key = await self.keys.named(head.get("kid"))
             claims = jwt.decode(
                 token,
@@ -56,11 +72,22 @@ class Tokens:
                 audience=self.audience,
                 issuer=self.issuer,
                 leeway=LEEWAY_SECONDS,
-                options={"require": ["exp", "iss", "aud", self.claim]},
+                options={"require": ["exp", "iss", "aud", self.claim, *(["iat"] if self.groups else [])]},
             )
-        except (jwt.PyJWTError, KeysUnavailable, TypeError, ValueError, RecursionError):
-            return False
-        return claims[self.claim] == user and self._for_us(claims) and self._verified(claims)
+            as_of = datetime.fromtimestamp(float(claims.get("iat", 0)), UTC)
+        except (
+            jwt.PyJWTError,
+            KeysUnavailable,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            OSError,
+            RecursionError,
+        ):
+            return None
+        if not (claims[self.claim] == user and self._for_us(claims) and self._verified(claims)):
+            return None
+        return Proof(_texts(claims.get(self.groups)), as_of)
 
     def _for_us(self, claims: Mapping[str, Any]) -> bool:
         """Whether it was issued for a known client; one with several audiences has to name it (OIDC Core, 3.1.3.7)."""
@@ -70,3 +97,9 @@ class Tokens:
     def _verified(self, claims: Mapping[str, Any]) -> bool:
         """Whether an address is the bearer's: providers let people write any that they have not proved yet."""
         return self.claim != "email" or claims.get("email_verified", True) in (True, "true")
+
+
+def _texts(said: object) -> frozenset[str]:
+    """A claim that is a text or a list of texts; nothing of any other."""
+    listed = said if isinstance(said, list) else [said]
+    return frozenset(one for one in listed if isinstance(one, str))

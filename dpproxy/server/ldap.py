@@ -12,10 +12,13 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from dpproxy.server import ldap_messages as ldap
+from dpproxy.server.proof import Proof
+from rewriter.refusal import Refusal
 
 log = logging.getLogger("dpproxy.server.ldap")
 
@@ -53,6 +56,7 @@ class Directory:
         base: below which entry the user is searched for.
         attribute: the user's name in their entry, its only value.
         bind_dn, password_file: as whom to search, and the file of that password, read at each login; without: nobody.
+        groups: the attribute that lists a user's groups, empty where these do not matter.
     """
 
     analysts: tuple[str, ...]
@@ -62,24 +66,34 @@ class Directory:
     attribute: str
     bind_dn: str
     password_file: Path | None
+    groups: str = ""
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_LOGINS))
 
     def wanted(self, user: str) -> bool:
         """Whether this analyst logs in by the directory, and by nothing else."""
         return any(fnmatchcase(user, pattern) for pattern in self.analysts)
 
-    async def proves(self, user: str, password: str) -> bool:
-        """Whether the directory takes this for the password of a user whom it knows by exactly this name."""
+    failed_seconds = 0.5
+    """From a password to its refusal, at least: for those whom it knows the directory has a password to compare."""
+
+    def refused(self, user: str) -> Refusal:
+        """Whatever was wrong."""
+        return Refusal("28P01", f'password authentication failed for user "{user}"')
+
+    async def proof(self, user: str, password: str) -> Proof | None:
+        """What the directory says of a user whom it knows by exactly this name and password."""
         # Servers take a bind without a password for one of nobody, and let it succeed.
         if not password:
-            return False
+            return None
         try:
             async with self._places, self._asked() as connection:
                 entry = await self._entry(connection, user, password)
         except DirectoryError as error:
             log.warning("the directory cannot be asked: %s", error)
-            return False
-        return entry is not None and list(entry.values(self.attribute)) == [user]
+            return None
+        if entry is None or list(entry.values(self.attribute)) != [user]:
+            return None
+        return Proof(frozenset(entry.values(self.groups)), datetime.now(UTC))
 
     async def reach(self) -> None:
         """Connects, and binds as bind_dn where there is one; raises DirectoryError."""
@@ -104,7 +118,7 @@ class Directory:
 
     async def _entry(self, connection: _Connection, user: str, password: str) -> ldap.Entry | None:
         """The entry of a user whose password this is."""
-        wanted = [self.attribute]
+        wanted = [self.attribute, *([self.groups] if self.groups else [])]
         if self.dn:
             dn = self.dn.replace("{user}", ldap.escaped(user))
             if not await connection.bind(dn, password):

@@ -20,7 +20,7 @@ from tests.dpproxy.serving import POLICY, ROOT, Running, command, make, serving
 pytestmark = pytest.mark.service
 
 PAGE = (ROOT / "docs" / "identity.md").read_text()
-SERVICES, TOKENS, MAPPED, BOUND, SEARCHED = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
+SERVICES, TOKENS, GROUPED, MAPPED, BOUND, SEARCHED = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
 ROLES, COMMENTED = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.M | re.S)
 (POOL,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 NOTED = re.findall(r"^\| \w+ \| `(.*?)`.*? \| `(\w+:\S+)` \|$", PAGE, re.M)
@@ -41,8 +41,13 @@ def test_the_directory_and_the_certificates(tmp_path: Path) -> None:
     (tmp_path / "reader.password").write_text("reading")
     server = '[server]\ntls_cert = "a"\ntls_key = "b"\ntls_client_ca = "c"\n'
     dataset = "[budget.dataset]\ninformation = 3000\n"
-    methods = login_methods_of(load(make(tmp_path, server + POLICY + dataset + SEARCHED + MAPPED)))
+    methods = login_methods_of(
+        load(
+            make(tmp_path, server + POLICY + dataset + SEARCHED + 'groups = "memberOf"\n' + GROUPED + MAPPED)
+        )
+    )
     assert methods.directory is not None
+    assert [*methods.teams] == ["research"]
     assert [rule.names("ann@example.com") for rule in methods.certificates] == ["ann", None]
     assert methods.certificates[1].names("CN=Nightly reports,O=Example") == "reports"
 

@@ -28,7 +28,7 @@ from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import issuer as issuers
 from dpproxy.server.jwt import Tokens
 from tests.dpproxy.certificates import Authority
-from tests.dpproxy.serving import COUNT, POLICY, Running, command, make, serving
+from tests.dpproxy.serving import COUNT, POLICY, Running, command, make, serving, within
 from tests.dpproxy.wire import Raw, errors
 
 SECTION = """
@@ -40,6 +40,15 @@ analysts = ["*@example.com", "tina"]
 {keys}
 audience = "dpproxy"
 claim = "email"
+"""
+TEAMS = """
+[budget.teams.everybody]
+groups = ["staff"]
+[budget.teams.research]
+groups = ["R&D", "labs"]
+[budget.teams.sales]
+members = ["ann"]
+groups = ["shops"]
 """
 FILE = 'issuer = "https://login.example.com"\nkey_file = "{}"'
 
@@ -62,6 +71,7 @@ class Issuer:
     def token(self, user: str, *, algorithm: str = "RS256", name: str | None = None, **claims: Any) -> str:
         now = int(time.time())
         usual = {"iss": self.url, "aud": "dpproxy", "email": user, "exp": now + 300}
+        usual |= {"iat": now, "groups": ["staff"]}
         said = {key: value for key, value in {**usual, **claims}.items() if value is not None}
         headers = None if name is None else {"kid": name}
         return jwt.encode(said, self.private, algorithm=algorithm, headers=headers)
@@ -129,9 +139,14 @@ def issuer() -> Iterator[Issuer]:
 
 
 @pytest.fixture(scope="module")
-def served(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("tokens")
-    make(folder, POLICY + SECTION.format(keys=f'issuer = "{issuer.url}"\nclients = ["cli"]'))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tokens")
+
+
+@pytest.fixture(scope="module")
+def served(issuer: Issuer, folder: Path) -> Iterator[Running]:
+    keys = f'issuer = "{issuer.url}"\nclients = ["cli"]\ngroups = "groups"'
+    make(folder, POLICY + SECTION.format(keys=keys) + TEAMS)
     for name in ("ann", "tina"):
         command("user", "add", name, "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
@@ -194,8 +209,8 @@ def test_what_proves_nothing(issuer: Issuer, other: Issuer, tmp_path: Path) -> N
     tokens = made(tmp_path, f'issuer = "{issuer.url}"')
 
     async def believed() -> list[str]:
-        assert await tokens.proves(user, issuer.token(user))
-        return [what for what, token in wrong.items() if await tokens.proves(user, token)]
+        assert await tokens.proof(user, issuer.token(user))
+        return [what for what, token in wrong.items() if await tokens.proof(user, token)]
 
     assert asyncio.run(believed()) == []
 
@@ -207,6 +222,67 @@ def test_a_token_of_somebody_else(served: Running, issuer: Issuer) -> None:
             psycopg.OperationalError, match=r'token authentication failed for user "eve@example\.com"'
         ):
             served.connect("eve@example.com", token)
+
+
+def used(folder: Path) -> dict[str, str]:
+    """The information units that each account has spent."""
+    status, said, _ = within("budget", "show", "-c", str(folder / "dpproxy.toml"), "--json")
+    assert status == 0
+    return {row["account"]: row["information"]["spent_so_far"] for row in json.loads(said)["accounts"]}
+
+
+@pytest.mark.service
+def test_groups_decide_which_teams_pay(served: Running, issuer: Issuer, folder: Path) -> None:
+    user, now = "gwen@example.com", int(time.time())
+
+    def asks(room: int, *groups: str, at: int, login: str = user) -> None:
+        """Buys one answer in a login with these groups."""
+        with served.connect(login, issuer.token(login, groups=[*groups], iat=at)) as connection:
+            connection.execute(f"SELECT COUNT(DISTINCT person_id) FROM visits WHERE room = {room}".encode())
+
+    asks(0, "labs", "unknown", at=now - 20)
+    assert used(folder) == {
+        **used(folder),
+        f"analyst:{user}": "1",
+        "team:research": "1",
+        "dataset": used(folder)["dataset"],
+    }
+    assert used(folder).get("team:sales", "0") == "0"
+    # Another group: what was charged stays where it was charged. An account that is made by now begins with what
+    # its members were charged before.
+    asks(1, "shops", at=now - 10)
+    assert (used(folder)["team:research"], used(folder)["team:sales"]) == ("1", "2")
+    # An older token does not say where they are now.
+    asks(2, "labs", at=now - 15)
+    assert (used(folder)["team:research"], used(folder)["team:sales"]) == ("1", "3")
+    # Who acts for them by another way pays from the same accounts.
+    status, _, said = within(
+        *("query", "-c", str(folder / "dpproxy.toml"), "--analyst", user),
+        "SELECT COUNT(DISTINCT person_id) FROM visits WHERE room = 3",
+    )
+    assert status == 0, said
+    assert (used(folder)[f"analyst:{user}"], used(folder)["team:sales"]) == ("4", "4")
+
+
+@pytest.mark.service
+@pytest.mark.parametrize(
+    "claims", [{"groups": None}, {"groups": ["unknown"]}, {"groups": {"staff": 1}}, {"iat": None}]
+)
+def test_a_login_in_no_group_is_refused(served: Running, issuer: Issuer, claims: dict[str, Any]) -> None:
+    with pytest.raises(psycopg.OperationalError, match="token authentication failed"):
+        served.connect("eve@example.com", issuer.token("eve@example.com", **claims))
+
+
+def test_groups_that_lead_nowhere(tmp_path: Path) -> None:
+    keys = 'issuer = "https://login.example.com"'
+    for section, why in (
+        (SECTION.format(keys=f'{keys}\ngroups = "groups"'), "no team of"),
+        (SECTION.format(keys=keys) + TEAMS, "no login tells its groups"),
+        (SECTION.format(keys=keys) + "[budget.teams.x]\n", "has members, or groups"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            load(make(tmp_path, POLICY + section))
+        (tmp_path / "people.duckdb").unlink()
 
 
 @pytest.mark.service
@@ -237,7 +313,7 @@ def test_keys_of_a_jwks_go_by_their_names(other: Issuer, tmp_path: Path) -> None
     tokens = made(tmp_path, FILE.format("keys.json"))
 
     def proves(token: str) -> bool:
-        return asyncio.run(tokens.proves("a@example.com", token))
+        return asyncio.run(tokens.proof("a@example.com", token)) is not None
 
     assert proves(first.token("a@example.com", name="new"))
     assert proves(other.token("a@example.com", name="old"))
@@ -266,7 +342,7 @@ def test_a_token_of_another_kind_proves_nothing(tmp_path: Path, other: Issuer) -
     for kind, proves in (("JWT", True), ("at+jwt", True), ("logout+jwt", False)):
         claims = jwt.decode(other.token("a@example.com"), options={"verify_signature": False})
         token = jwt.encode(claims, other.private, algorithm="RS256", headers={"typ": kind})
-        assert asyncio.run(tokens.proves("a@example.com", token)) == proves
+        assert (asyncio.run(tokens.proof("a@example.com", token)) is not None) == proves
 
 
 def test_keys_are_fetched_once_and_again_for_an_unknown_name(
@@ -277,8 +353,8 @@ def test_keys_are_fetched_once_and_again_for_an_unknown_name(
     tokens = made(tmp_path, f'issuer = "{provider.url}"')
 
     async def proved(*names: str) -> list[bool]:
-        some = [tokens.proves("a@example.com", mine.token("a@example.com", name=name)) for name in names]
-        return list(await asyncio.gather(*some))
+        some = [tokens.proof("a@example.com", mine.token("a@example.com", name=name)) for name in names]
+        return [one is not None for one in await asyncio.gather(*some)]
 
     async def logins() -> None:
         assert await proved(*["first"] * 20) == [True] * 20

@@ -55,7 +55,7 @@ def made(folder: Path, url: str, rest: str) -> Directory:
 
 def believed(directory: Directory, *pairs: tuple[str, str]) -> list[bool]:
     async def all_of_them() -> list[bool]:
-        return [await directory.proves(*pair) for pair in pairs]
+        return [await directory.proof(*pair) is not None for pair in pairs]
 
     return asyncio.run(all_of_them())
 
@@ -221,7 +221,7 @@ def test_few_connections_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
             one = made(tmp_path, f"ldap://127.0.0.1:{listener.getsockname()[1]}", DN)
-            logins = [asyncio.create_task(one.proves("ann", "x")) for _ in range(30)]
+            logins = [asyncio.create_task(one.proof("ann", "x")) for _ in range(30)]
             await asyncio.sleep(0.15)
             loop = asyncio.get_running_loop()
             try:
