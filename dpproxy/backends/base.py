@@ -525,7 +525,15 @@ class Adapter(Protocol):
         ...
 
     def connect(
-        self, url: str, *, folder: Path, memory: str, slots: int, seconds: float, owner_writes: bool
+        self,
+        url: str,
+        *,
+        folder: Path,
+        memory: str,
+        slots: int,
+        seconds: float,
+        owner_writes: bool,
+        password_file: Path | None,
     ) -> Backend | None:
         """The backend behind a URL, None where the URL is no such; raises BackendUnavailable."""
         ...

@@ -65,6 +65,7 @@ def open_backend(config: Config, *, slots: int) -> Backend:
             slots=slots,
             seconds=seconds,
             owner_writes=section.owner_writes,
+            password_file=config.path(section.password_file) if section.password_file else None,
         )
     except BackendUnavailable as error:
         raise ConfigError(config.file, "backend.url", str(error)) from error

@@ -156,9 +156,20 @@ class BackendSection(_Section):
     """[backend]: where the data are, and how much of them a query may fetch."""
 
     url: str
+    password_file: str = ""
     max_rows: Positive = 5_000_000
     memory: str = Field(default="4GB", pattern=MEMORY)
     owner_writes: bool = True
+
+    @model_validator(mode="after")
+    def _one_password(self) -> BackendSection:
+        if self.password_file:
+            kind, _, rest = self.url.partition("://")
+            if kind not in ("postgresql", "postgres"):
+                raise ValueError("password_file is for PostgreSQL")
+            if ":" in rest.partition("/")[0].rpartition("@")[0]:
+                raise ValueError("url has a password already: leave it out, or password_file")
+        return self
 
 
 class FrontSection(_Section):

@@ -13,7 +13,14 @@ EXAMPLE = '"duckdb:///data.duckdb" (relative to the file)'
 
 
 def connect(
-    url: str, *, folder: Path, memory: str, slots: int, seconds: float, owner_writes: bool
+    url: str,
+    *,
+    folder: Path,
+    memory: str,
+    slots: int,
+    seconds: float,
+    owner_writes: bool,
+    password_file: Path | None,
 ) -> Backend | None:
     """The backend of a file, None for a URL without a path."""
     path = url.removeprefix("duckdb:///")

@@ -12,7 +12,14 @@ EXAMPLE = '"postgresql://reader@host:5432/database"'
 
 
 def connect(
-    url: str, *, folder: Path, memory: str, slots: int, seconds: float, owner_writes: bool
+    url: str,
+    *,
+    folder: Path,
+    memory: str,
+    slots: int,
+    seconds: float,
+    owner_writes: bool,
+    password_file: Path | None,
 ) -> Backend:
     """The backend of a libpq connection URI."""
-    return PostgresBackend(url, slots=slots, seconds=seconds)
+    return PostgresBackend(url, slots=slots, seconds=seconds, password_file=password_file)

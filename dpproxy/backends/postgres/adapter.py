@@ -66,14 +66,14 @@ _PLACE = ("service", "host", "hostaddr", "port", "dbname", "user", "options")
 class PostgresBackend(PublicCounts):
     """A PostgreSQL database, 15 or later.
 
-    `url`: a libpq connection URI; `slots`: how many queries run at once; `seconds`: the longest one, 0 for no limit.
-    Connections are opened when they are needed and kept.
+    `url`: a libpq connection URI; `slots`: how many queries run at once; `seconds`: the longest one, 0 for no limit;
+    `password_file`: read for each connection. Connections are opened when they are needed and kept.
     """
 
     dialect: Engine = POSTGRES
 
-    def __init__(self, url: str, *, slots: int, seconds: float) -> None:
-        self._parameters = _parameters(url)
+    def __init__(self, url: str, *, slots: int, seconds: float, password_file: Path | None = None) -> None:
+        self._parameters, self._password_file = _parameters(url), password_file
         self._settings = pinned(seconds)
         self._slots = threading.BoundedSemaphore(slots)
         self._lock = threading.Lock()
@@ -154,6 +154,17 @@ class PostgresBackend(PublicCounts):
             return self.take()
         raise BackendError
 
+    def _password(self) -> dict[str, Any]:
+        """As the file has it now, so that it can be replaced; raises BackendUnavailable."""
+        if self._password_file is None:
+            return {}
+        try:
+            return {"password": self._password_file.read_text().strip("\r\n")}
+        except (OSError, UnicodeDecodeError) as error:
+            raise BackendUnavailable(
+                f"{self._place}: password_file cannot be read ({type(error).__name__})"
+            ) from None
+
     def _number(self, query: str) -> int:
         with self._connection() as connection:
             rows = masked(Cancellation(), connection.execute(query.encode()).fetchall)
@@ -193,7 +204,7 @@ class PostgresBackend(PublicCounts):
         reason = ""
         try:
             connection = psycopg.connect(
-                **self._parameters, autocommit=True, cursor_factory=psycopg.RawCursor
+                **self._parameters, **self._password(), autocommit=True, cursor_factory=psycopg.RawCursor
             )
             connection.read_only, connection.isolation_level = True, psycopg.IsolationLevel.REPEATABLE_READ
             try:

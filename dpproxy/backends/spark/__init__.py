@@ -11,7 +11,14 @@ EXAMPLE = '"sc://host:15002"'
 
 
 def connect(
-    url: str, *, folder: Path, memory: str, slots: int, seconds: float, owner_writes: bool
+    url: str,
+    *,
+    folder: Path,
+    memory: str,
+    slots: int,
+    seconds: float,
+    owner_writes: bool,
+    password_file: Path | None,
 ) -> Backend:
     """The backend of a Spark Connect server; raises BackendUnavailable without pyspark, which is optional."""
     try:

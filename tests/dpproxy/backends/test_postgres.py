@@ -199,6 +199,31 @@ def test_reasons_for_which_nobody_connects(server: Databases) -> None:
         assert caught.value.__context__ is None
 
 
+def test_a_password_is_replaced_in_its_file(server: Databases, tmp_path: Path) -> None:
+    name, file = server.make(()), tmp_path / "password"
+    with server.owner(name) as owner:
+        owner.execute("CREATE ROLE rotated LOGIN PASSWORD 'old'")
+    url = server.url(name, "rotated", "").replace(":@", "@")
+    backend = PostgresBackend(url, slots=2, seconds=60, password_file=file)
+    OPENED.append(backend)
+    file.write_text("old\n")
+    with backend.open() as slot:
+        with server.owner(name) as owner:
+            owner.execute("ALTER ROLE rotated PASSWORD 'new'")
+        # A connection that is open stays; another one needs the new password.
+        with pytest.raises(BackendUnavailable, match="the password is wrong") as caught:
+            backend.open()
+        file.write_text("new\n")
+        with backend.open():
+            pass
+        assert slot.fetch(HistogramQuery("SELECT 1", (), False, None), "", Cancellation(), 1000).rows == 1
+    file.unlink()
+    backend.close()
+    with pytest.raises(BackendUnavailable, match="password_file cannot be read") as missing:
+        PostgresBackend(url, slots=1, seconds=60, password_file=file).open()
+    assert "old" not in str(caught.value) + str(missing.value)
+
+
 def test_settings_are_pinned_whatever_the_role_has(server: Databases) -> None:
     name = server.make(("CREATE TABLE t (x int)",))
     with server.owner(name) as owner:

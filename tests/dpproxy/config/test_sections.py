@@ -326,3 +326,12 @@ def test_an_analyst_may_have_another_precision(tmp_path: Path) -> None:
         file.write_text(f"{head}[privacy]\n{privacy}\n[budget.analysts.ann]\n{wrong}\n")
         with pytest.raises(ConfigError, match="ann"):
             load(file)
+
+
+@pytest.mark.parametrize("url", ["duckdb:///x", "sc://host:15002", "postgresql://reader:secret@host/x"])
+def test_a_password_file_that_is_not_needed(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "dpproxy.toml"
+    file.write_text(f"[backend]\nurl = '{url}'\npassword_file = 'p'\n[tables]\n")
+    with pytest.raises(ConfigError, match=r"backend.*password") as caught:
+        load(file)
+    assert "secret" not in str(caught.value)
