@@ -28,7 +28,7 @@ from dpproxy.cli import publish as cli_published
 from dpproxy.cli import query as cli_query
 from dpproxy.cli.budget import budget
 from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
-from dpproxy.config.identity import OWNER
+from dpproxy.config.identity import AUDITOR, OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
 from dpproxy.deployment.control import RELOAD, NoServer, tell
@@ -459,10 +459,16 @@ def console_run(
 
 
 @console.command("password")
-def console_password(config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
+def console_password(
+    config: ConfigFile = HERE,
+    password_stdin: Stdin = False,
+    auditor: Annotated[
+        bool, typer.Option("--auditor", help="Of the auditor, who sees the same and changes nothing.")
+    ] = False,
+) -> None:
     """Set the owner's password; only a verifier of it is kept, and all logins end."""
     with reported():
-        cli_console.password(configured(config), _password(password_stdin))
+        cli_console.password(configured(config), _password(password_stdin), AUDITOR if auditor else OWNER)
 
 
 @console.command("token")

@@ -49,9 +49,9 @@ def beside(serving: Service | Workers, config: Config) -> AbstractAsyncContextMa
     return listening(application(sources), config)
 
 
-def password(config: Config, text: str) -> None:
-    """Sets the owner's password, which ends all logins; raises OutputError for a short one."""
-    verifier, place = ScryptVerifier.make(text), _place(config)
+def password(config: Config, text: str, role: str) -> None:
+    """Sets the password of a role, which ends all its logins; raises OutputError for a short one."""
+    verifier, place = ScryptVerifier.make(text), verifier_path(config.path(config.privacy.key_file), role)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     save(place, verifier)
 

@@ -13,8 +13,11 @@ from dpproxy.pgwire.identifiers import possible_name
 
 OWNER = "owner"
 """Whom the owner's commands ask as: what this account has paid for is nobody else's, so that nobody logs in as it."""
+AUDITOR = "auditor"
+"""Who sees what the owner sees, and changes nothing."""
+ROLES = (OWNER, AUDITOR)
 LEAST_PASSWORD = 10
-"""Characters of a password, an analyst's or the owner's."""
+"""Characters of a password, an analyst's, the owner's or the auditor's."""
 
 
 def is_pattern(name: str) -> bool:

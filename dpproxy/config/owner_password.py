@@ -1,4 +1,4 @@
-"""The owner's password: a scrypt verifier in a file next to the key, never the password itself."""
+"""The passwords of owner and auditor: scrypt verifiers in files next to the key, never a password itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from dpproxy.config.identity import LEAST_PASSWORD
+from dpproxy.config.identity import LEAST_PASSWORD, OWNER
 from dpproxy.config.sections import ConfigError
 from dpproxy.reporting.rows import OutputError
 from mechanisms.randomness import random_bytes
@@ -32,7 +32,7 @@ class ScryptVerifier:
     def make(cls, password: str) -> Self:
         """A verifier of a new password, with a salt of its own; OutputError where it is too short."""
         if len(password.strip()) < LEAST_PASSWORD:
-            raise OutputError(f"the owner's password has at least {LEAST_PASSWORD} characters")
+            raise OutputError(f"the password has at least {LEAST_PASSWORD} characters")
         salt = random_bytes(16)
         return cls(salt, _hash(password, salt))
 
@@ -57,9 +57,9 @@ class ScryptVerifier:
         return hmac.compare_digest(_hash(password, self.salt), self.hash)
 
 
-def verifier_path(key_path: Path) -> Path:
-    """Where the verifier of a deployment lies, by its key."""
-    return key_path.with_name(f"{key_path.name}.owner")
+def verifier_path(key_path: Path, role: str = OWNER) -> Path:
+    """Where the verifier of a role lies, by the deployment's key."""
+    return key_path.with_name(f"{key_path.name}.{role}")
 
 
 def load(path: Path) -> ScryptVerifier | None:
@@ -69,7 +69,7 @@ def load(path: Path) -> ScryptVerifier | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, Base64Error) as error:
-        raise ConfigError(path, "", "the owner's password cannot be read: set a new one") from error
+        raise ConfigError(path, "", "the password cannot be read: set a new one") from error
 
 
 def save(path: Path, verifier: ScryptVerifier) -> None:

@@ -23,6 +23,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from budget.account import LedgerError
+from dpproxy.config.identity import AUDITOR, OWNER, ROLES
 from dpproxy.config.owner_password import load, verifier_path
 from dpproxy.config.sections import ConfigError
 from dpproxy.console import pages
@@ -69,8 +70,9 @@ class _Console:
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self._tls = bool(sources.config.server.tls_cert)
-        self._path = verifier_path(sources.config.path(sources.config.privacy.key_file))
-        self._tickets, self._verifier = Tickets(sources.keys[0], ""), ""
+        key_path = sources.config.path(sources.config.privacy.key_file)
+        self._paths = {role: verifier_path(key_path, role) for role in ROLES}
+        self._tickets = Tickets(sources.keys[0])
         self._throttle, self._turn = Throttle(), asyncio.Lock()
         self._guessing: dict[str, _Guessing] = {}
         self._probing: asyncio.Task[Sequence[Part]] | None = None
@@ -110,7 +112,7 @@ class _Console:
 
     async def _page(self, path: str, request: Request) -> Response:
         ticket = await self._ticket(request)
-        if ticket is None or not ticket.owner:
+        if ticket is None or not ticket.role:
             return RedirectResponse("/login", 303)
         title, content = PAGES[path]
         context = await run_in_threadpool(content, self._sources, request.query_params)
@@ -122,7 +124,7 @@ class _Console:
         given = request.headers.get("authorization", "").removeprefix("Bearer ")
         tokens = [metrics_token(key).encode() for key in self._sources.keys]
         known = any(hmac.compare_digest(given.encode(errors="replace"), token) for token in tokens)
-        if not known and (ticket is None or not ticket.owner):
+        if not known and (ticket is None or ticket.role != OWNER):
             return PlainTextResponse("dpproxy console token prints the bearer token.\n", 401)
         if self._sources.metrics is None:
             return PlainTextResponse("This process serves no analysts: ask the one that does.\n", 404)
@@ -152,17 +154,17 @@ class _Console:
         ticket = await self._ticket(request)
         cookie = None
         if ticket is None:
-            cookie = self._tickets.issue(time(), owner=False)
+            cookie = self._tickets.issue(time(), "")
             ticket = self._tickets.read(cookie, time())
             assert ticket is not None
-        elif ticket.owner:
+        elif ticket.role:
             return RedirectResponse("/", 303)
         response = self._rendered(
             "login.html",
             ticket,
             status=status,
             title="Log in",
-            context={"failed": failed, "known": bool(self._verifier)},
+            context={"failed": failed, "roles": list(self._tickets.verifiers)},
         )
         if cookie is not None:
             self._hand_out(response, cookie)
@@ -173,14 +175,15 @@ class _Console:
         if sent is None or ticket is None or not self._tickets.sent_by(ticket, sent.get("token", "")):
             return await self._form(request, "This form was not made for you, or is too old. Try again.", 403)
         peer = request.client.host if request.client else ""
-        right = await self._right(peer, sent.get("password", ""))
+        role = AUDITOR if sent.get("user") == AUDITOR else OWNER
+        right = await self._right(peer, role, sent.get("password", ""))
         if right is None:
             return await self._form(request, "Too many wrong passwords. Try again in a minute.", 429)
         if not right:
             return await self._form(request, "This is not the password.", 403)
         self._tickets.end(ticket, time())
         response = RedirectResponse("/", 303)
-        self._hand_out(response, self._tickets.issue(time(), owner=True))
+        self._hand_out(response, self._tickets.issue(time(), role))
         return response
 
     async def _log_out(self, request: Request) -> Response:
@@ -192,8 +195,8 @@ class _Console:
         response.delete_cookie(_COOKIE)
         return response
 
-    async def _right(self, peer: str, password: str) -> bool | None:
-        """Whether this is the owner's password; None for those who have to come again.
+    async def _right(self, peer: str, role: str, password: str) -> bool | None:
+        """Whether this is the password of a role; None for those who have to come again.
 
         One attempt of an address at a time; over all addresses, one password is computed at a time.
         """
@@ -208,7 +211,7 @@ class _Console:
                     return None
                 await asyncio.sleep(wait)
                 async with self._turn:
-                    right = await self._quickly(partial(_holds, self._path, password))
+                    right = await self._quickly(partial(_holds, self._paths[role], password))
                 if right:
                     self._throttle.succeeded(peer)
                 return right
@@ -218,10 +221,8 @@ class _Console:
                 del self._guessing[peer]
 
     async def _ticket(self, request: Request) -> Ticket | None:
-        """The visitor's, by the password of now: the owner may have set another one."""
-        verifier = str(await self._quickly(partial(load, self._path)) or "")
-        if verifier != self._verifier:
-            self._tickets, self._verifier = Tickets(self._sources.keys[0], verifier), verifier
+        """The visitor's, by the passwords of now: the owner may have set another one."""
+        self._tickets.verifiers = await self._quickly(partial(_verifiers, self._paths))
         return self._tickets.read(request.cookies.get(_COOKIE, ""), time())
 
     def _hand_out(self, response: Response, cookie: str) -> None:
@@ -250,8 +251,8 @@ class _Console:
         status: int = 200,
     ) -> HTMLResponse:
         token = self._tickets.token(ticket) if ticket is not None else ""
-        owner = ticket is not None and ticket.owner
-        values = {"path": "", **context, "title": title, "token": token, "owner": owner}
+        role = ticket.role if ticket is not None else ""
+        values = {"path": "", **context, "title": title, "token": token, "role": role}
         return HTMLResponse(self._templates.get_template(template).render(values), status)
 
 
@@ -261,6 +262,12 @@ class _Guessing:
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
+
+
+def _verifiers(paths: Mapping[str, Path]) -> Mapping[str, str]:
+    """Of the roles that have a password; raises ConfigError."""
+    found = {role: load(path) for role, path in paths.items()}
+    return {role: str(verifier) for role, verifier in found.items() if verifier is not None}
 
 
 def _holds(path: Path, password: str) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dpproxy.config.identity import ROLES
 from mechanisms.randomness import random_bytes
 
 SECONDS = 8 * 3600
@@ -13,43 +15,44 @@ SECONDS = 8 * 3600
 
 @dataclass(frozen=True)
 class Ticket:
-    """A cookie's content: `owner` after a login, not before; valid until `expires` (Unix time)."""
+    """A cookie's content: `role` after a login, empty before; valid until `expires` (Unix time)."""
 
     id: str
-    owner: bool
+    role: str
     expires: int
 
 
 class Tickets:
-    """Makes and reads tickets of one owner's password.
+    """Makes and reads tickets.
 
-    `key`: 32 secret bytes, `verifier`: of the password, so that another password ends all logins. A ticket of an ended
-    login is remembered until it would have expired.
+    `key`: 32 secret bytes; `verifiers`: of the roles' passwords by now, so that another password ends all logins of its
+    role. A ticket of an ended login is remembered until it would have expired.
     """
 
-    def __init__(self, key: bytes, verifier: str) -> None:
-        self._key = hmac.digest(key, verifier.encode(), "sha256")
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.verifiers: Mapping[str, str] = {}
         self._gone: dict[str, int] = {}
 
-    def issue(self, now: float, *, owner: bool) -> str:
+    def issue(self, now: float, role: str) -> str:
         """A new ticket, as its cookie has it.
 
-        >>> tickets = Tickets(bytes(32), "")
-        >>> tickets.read(tickets.issue(0, owner=True), now=1).owner, tickets.read("x.1.2.3", now=1)
-        (True, None)
+        >>> tickets = Tickets(bytes(32))
+        >>> tickets.read(tickets.issue(0, "owner"), now=1).role, tickets.read("x.owner.2.3", now=1)
+        ('owner', None)
         """
-        said = f"{random_bytes(16).hex()}.{int(owner)}.{int(now) + SECONDS}"
-        return f"{said}.{self._sign('ticket', said)}"
+        said = f"{random_bytes(16).hex()}.{role}.{int(now) + SECONDS}"
+        return f"{said}.{self._sign('ticket', said, role)}"
 
     def read(self, cookie: str, now: float) -> Ticket | None:
         """The ticket of a cookie, None for one that was not issued here, has expired or was handed back."""
         said, _, signature = cookie.rpartition(".")
-        if not _same(signature, self._sign("ticket", said)):
+        id, role, expires = said.split(".") if said.count(".") == 2 else ("", "", "0")
+        if role not in ("", *ROLES) or not _same(signature, self._sign("ticket", said, role)):
             return None
-        id, owner, expires = said.split(".")
         if int(expires) <= now or id in self._gone:
             return None
-        return Ticket(id, owner == "1", int(expires))
+        return Ticket(id, role, int(expires))
 
     def end(self, ticket: Ticket, now: float) -> None:
         """Ends a ticket before it expires."""
@@ -58,14 +61,15 @@ class Tickets:
 
     def token(self, ticket: Ticket) -> str:
         """The token that every form of the ticket's holder must contain."""
-        return self._sign("form", ticket.id)
+        return self._sign("form", ticket.id, ticket.role)
 
     def sent_by(self, ticket: Ticket, token: str) -> bool:
         """Whether a form with this token was made for the holder."""
         return _same(token, self.token(ticket))
 
-    def _sign(self, purpose: str, text: str) -> str:
-        return hmac.digest(self._key, f"{purpose}:{text}".encode(errors="replace"), "sha256").hex()
+    def _sign(self, purpose: str, text: str, role: str) -> str:
+        key = hmac.digest(self._key, self.verifiers.get(role, "").encode(), "sha256")
+        return hmac.digest(key, f"{purpose}:{text}".encode(errors="replace"), "sha256").hex()
 
 
 def _same(given: str, right: str) -> bool:

@@ -38,25 +38,31 @@ class Owner:
     ) -> None:
         self._config, self._ledger, self._counted = config, ledger, counted
 
-    def holds(self, password: str) -> bool:
-        """Whether it is the owner's password; False where there is none."""
+    def exists(self, role: str) -> bool:
+        """Whether a role has a password."""
+        config = self._config()
+        return verifier_path(config.path(config.privacy.key_file), role).exists()
+
+    def holds(self, role: str, password: str) -> bool:
+        """Whether it is the password of a role; False where there is none."""
         config = self._config()
         try:
-            verifier = load(verifier_path(config.path(config.privacy.key_file)))
+            verifier = load(verifier_path(config.path(config.privacy.key_file), role))
         except ConfigError:
             return False
         return verifier is not None and verifier.holds(password)
 
     def show(self, subject: str) -> Rows:
-        """STATS, POOLS, BUDGETS, CONFIG or VERSION; raises Refusal for any other."""
+        """STATS, POOLS, BUDGETS, LIMITS, CONFIG or VERSION; raises Refusal for any other."""
         match subject:
             case "STATS":
                 return Rows("SHOW", ("counter", "of", "value"), [*self._stats()])
             case "POOLS":
                 return Rows("SHOW", ("pool", "used", "most"), [*self._pools()])
-            case "BUDGETS":
+            case "BUDGETS" | "LIMITS":
+                names, rows = (_BUDGET, self._budgets) if subject == "BUDGETS" else (_LIMIT, self._limits)
                 try:
-                    return Rows("SHOW", _BUDGET, [*self._budgets()])
+                    return Rows("SHOW", names, [*rows()])
                 except LedgerError:
                     raise Refusal("57P03", "the ledger cannot be used") from None
             case "CONFIG":
@@ -104,7 +110,17 @@ class Owner:
                 frozen = "yes" if row.frozen else "no"
                 yield row.account, unit, *amounts, row.limit.period, refreshes, row.limit.mode, frozen
 
+    def _limits(self) -> Iterator[tuple[str | None, ...]]:
+        had = self._ledger.accounts.all_limits()
+        changes = [(account, row) for account, rows in had.items() for row in rows]
+        for account, row in sorted(changes, key=lambda change: change[1].time):
+            limit = row.limit
+            amounts = (shown(limit.information), shown(limit.calls), shown(limit.epsilon))
+            frozen = "yes" if row.frozen else "no"
+            yield f"{row.time:%Y-%m-%d %H:%M:%S}", account, *amounts, limit.period, limit.mode, frozen
 
+
+_LIMIT = ("since", "account", "information", "calls", "epsilon", "period", "mode", "frozen")
 _BUDGET = ("account", "unit", "limit", "used", "reserved", "left", "period", "refreshes_at", "mode", "frozen")
 
 

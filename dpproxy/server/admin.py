@@ -1,6 +1,7 @@
 """The owner's session by `psql -U owner -d dpproxy`: what goes on, in PgBouncer's words; no statement and no row.
 
-Simple queries only, each one command. The owner proves who they are by the console's password, inside of TLS.
+Simple queries only, each one command. The owner proves who they are by the console's password, inside of TLS. So does
+an auditor, who is shown budgets, limits and settings, and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ HELP = (
     ("SHOW STATS", "statements, releases, charges and refusals since the start"),
     ("SHOW POOLS", "sessions and slots of the backend in use"),
     ("SHOW BUDGETS", "accounts, in units"),
+    ("SHOW LIMITS", "the limits that each account has had, and since when"),
     ("SHOW PLANS", "what is remembered of statements, by process"),
     ("SHOW CONFIG", "settings; those of which reloadable is yes are changed by RELOAD"),
     ("SHOW VERSION", "version of dpproxy"),
@@ -33,11 +35,13 @@ HELP = (
     ("KILL id", "end a session; what its statement has cost stays charged"),
     ("SHUTDOWN", "answer what runs, then end; also DRAIN"),
 )
+AUDITED = frozenset(["HELP", "STATS", "POOLS", "BUDGETS", "LIMITS", "PLANS", "CONFIG", "VERSION"])
+"""What an auditor is shown."""
 _TEXT_OID = 25
 _STATUSES = (
     *(("server_version", "17.0 (dpproxy)"), ("server_encoding", "UTF8"), ("client_encoding", "UTF8")),
     *(("DateStyle", "ISO, YMD"), ("TimeZone", "UTC"), ("integer_datetimes", "on")),
-    *(("standard_conforming_strings", "on"), ("session_authorization", "owner"), ("is_superuser", "off")),
+    *(("standard_conforming_strings", "on"), ("is_superuser", "off")),
 )
 
 
@@ -53,17 +57,20 @@ class Rows:
 class Administration(Protocol):
     """What the owner's session is told by the deployment; every method may block."""
 
-    def holds(self, password: str) -> bool:
-        """Whether it is the owner's password; False where there is none."""
+    def exists(self, role: str) -> bool:
+        """Whether a role has a password."""
+
+    def holds(self, role: str, password: str) -> bool:
+        """Whether it is the password of a role; False where there is none."""
 
     def show(self, subject: str) -> Rows:
-        """STATS, POOLS, BUDGETS, CONFIG or VERSION; raises Refusal for any other."""
+        """STATS, POOLS, BUDGETS, LIMITS, CONFIG or VERSION; raises Refusal for any other."""
 
     def tell(self, word: str) -> None:
         """Has the owner process reload, pause, resume or shut down; raises Refusal with the reason why it has not."""
 
 
-async def administer(channel: Channel, answer: Callable[[str], Awaitable[Rows]]) -> None:
+async def administer(channel: Channel, role: str, answer: Callable[[str], Awaitable[Rows]]) -> None:
     """Answers commands until the client ends the session; raises ProtocolError, ConnectionEnded.
 
     `answer`: of one command; raises Refusal.
@@ -71,6 +78,7 @@ async def administer(channel: Channel, answer: Callable[[str], Awaitable[Rows]])
     channel.inbound.limits = m.CLIENT_LIMITS
     statuses = b"".join(m.message("S", m.cstring(name) + m.cstring(value)) for name, value in _STATUSES)
     ready = m.message("Z", b"I")
+    statuses += m.message("S", m.cstring("session_authorization") + m.cstring(role))
     channel.send(AUTHENTICATION_OK + statuses + m.message("K", random_bytes(8)) + ready)
     skipping = False
     while True:

@@ -122,7 +122,7 @@ class Entrance:
             raise Refusal(
                 "28P01",
                 f'password authentication failed for user "{user}"',
-                hint="The owner's password is set by dpproxy console password.",
+                hint="The owner's password is set by dpproxy console password, the auditor's with --auditor.",
             )
         self._throttle.succeeded((channel.peer, user))
 

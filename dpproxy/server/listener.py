@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Literal
 
-from dpproxy.config.identity import OWNER
+from dpproxy.config.identity import AUDITOR, OWNER
 from dpproxy.config.values import is_loopback
 from dpproxy.engine.request import QueryRequest
 from dpproxy.pgwire import messages as m
@@ -353,11 +353,13 @@ class Server:
             return
         channel.send(startup.negotiation)
         administration = self._rooms.administration
-        if administration and (startup.user, startup.database) == (OWNER, admin.DATABASE):
-            await self._entrance.prove(channel, startup.user, administration.holds)
-            self._room.leave(guest)
-            self._administer(channel)
-            return
+        if administration and startup.database == admin.DATABASE:
+            role = startup.user
+            if role == OWNER or (role == AUDITOR and await asyncio.to_thread(administration.exists, role)):
+                await self._entrance.prove(channel, role, partial(administration.holds, role))
+                self._room.leave(guest)
+                self._administer(channel, role)
+                return
         await self._entrance.identify(channel, startup.user)
         self._room.leave(guest)
         seat = self._seats.take(startup.user)
@@ -400,17 +402,17 @@ class Server:
 
     # The owner
 
-    def _administer(self, channel: Channel) -> None:
+    def _administer(self, channel: Channel, role: str) -> None:
         if len(self._administering) >= admin.MOST:
             raise Refusal("53300", "too many sessions of the owner")
-        task = asyncio.get_running_loop().create_task(self._owner(channel))
+        task = asyncio.get_running_loop().create_task(self._owner(channel, role))
         self._administering.add(task)
         task.add_done_callback(self._administering.discard)
 
-    async def _owner(self, channel: Channel) -> None:
+    async def _owner(self, channel: Channel, role: str) -> None:
         last_words = b""
         try:
-            await admin.administer(channel, self._command)
+            await admin.administer(channel, role, partial(self._command, role))
         except m.ProtocolError as error:
             last_words = m.error(error.code, error.message, severity="FATAL")
         except ConnectionEnded:
@@ -423,9 +425,12 @@ class Server:
         channel.send(last_words)
         channel.close()
 
-    async def _command(self, command: str) -> Rows:
-        """The answer to an owner's command; raises Refusal."""
+    async def _command(self, role: str, command: str) -> Rows:
+        """The answer to an owner's command, or to an auditor's; raises Refusal."""
         words = command.upper().split()
+        if role != OWNER and not (len(words) == 2 and words[0] == "SHOW" and words[1] in admin.AUDITED):
+            shown = ", ".join(sorted(admin.AUDITED))
+            raise Refusal("42501", "an auditor changes nothing", hint=f"SHOW takes {shown}.")
         administration = self._rooms.administration
         assert administration is not None
         match words:

@@ -205,6 +205,11 @@ ELSEWHERE = (
     ),
     ("docs/identity.md", "dpproxy user add metabase", "tests/docs/test_identity.py::test_the_pool"),
     (
+        "docs/console.md",
+        "dpproxy console password --auditor",
+        "tests/dpproxy/console/test_console.py::test_an_auditor_sees_the_pages_and_no_metrics",
+    ),
+    (
         ".*",
         "dpproxy console password",
         "tests/dpproxy/console/test_console.py::test_the_password_is_kept_as_a_verifier_and_a_new_one_ends_logins",

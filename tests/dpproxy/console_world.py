@@ -9,6 +9,7 @@ import duckdb
 import psycopg
 
 from dpproxy.cli import console
+from dpproxy.config.identity import OWNER
 from dpproxy.deployment.service import configured
 from tests.dpproxy.serving import COUNT, POLICY, Running, make
 
@@ -40,7 +41,7 @@ def make_world(folder: Path) -> Path:
     file = make(folder, POLICY.replace("\n[tables.people]\n", _BUDGETS, 1))
     with duckdb.connect(folder / "people.duckdb") as connection:
         connection.execute(f'CREATE TABLE "{EVIL_TABLE}" (a INTEGER)')
-    console.password(configured(file), PASSWORD)
+    console.password(configured(file), PASSWORD, OWNER)
     return file
 
 

@@ -72,9 +72,9 @@ def token_of(page: httpx.Response) -> str:
     return found[1]
 
 
-def log_in(browser: httpx.Client, password: str = PASSWORD) -> httpx.Response:
+def log_in(browser: httpx.Client, password: str = PASSWORD, user: str = "owner") -> httpx.Response:
     token = token_of(browser.get("/login"))
-    return browser.post("/login", data={"token": token, "password": password})
+    return browser.post("/login", data={"token": token, "user": user, "password": password})
 
 
 @pytest.fixture
@@ -121,6 +121,8 @@ def test_a_cookie_that_was_changed_is_none(owner: httpx.Client, run: Running) ->
     id, _, expires, signature = visitor.split(".")
     for forged in (
         f"{id}.1.{expires}.{signature}",
+        f"{id}.owner.{expires}.{signature}",
+        f"{id}.auditor.{expires}.{signature}",
         cookie[:-1] + ("0" if cookie[-1] != "0" else "1"),
         "",
         "...",
@@ -307,6 +309,23 @@ def test_the_password_is_kept_as_a_verifier_and_a_new_one_ends_logins(
     assert owner.get("/").status_code == 200
     assert within(*set_password, entry=f"{PASSWORD}\n")[0] == 0
     assert owner.get("/").status_code == 303
+
+
+def test_an_auditor_sees_the_pages_and_no_metrics(owner: httpx.Client, run: Running, file: Path) -> None:
+    assert "<select" not in owner.get("/login", follow_redirects=True).text
+    set_password = ("console", "password", "--auditor", "--password-stdin", "-c", str(file))
+    with httpx.Client(base_url=run.console) as auditor:
+        assert log_in(auditor, "looks at it all", "auditor").status_code == 403
+        assert within(*set_password, entry="looks at it all\n")[0] == 0
+        assert "<option>auditor</option>" in auditor.get("/login").text
+        assert log_in(auditor, PASSWORD, "auditor").status_code == 403
+        assert log_in(auditor, "looks at it all", "owner").status_code == 403
+        assert log_in(auditor, "looks at it all", "auditor").status_code == 303
+        assert [auditor.get(path).status_code for path in PAGES] == [200] * len(PAGES)
+        assert (auditor.get("/metrics").status_code, owner.get("/metrics").status_code) == (401, 200)
+        # Another password of one role ends the logins of that role alone.
+        assert within(*set_password, entry="looks at it again\n")[0] == 0
+        assert (auditor.get("/").status_code, owner.get("/").status_code) == (303, 200)
 
 
 def test_wrong_passwords_become_slow(run: Running) -> None:

@@ -38,6 +38,7 @@ information = 1000
 """
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
 PASSWORD = "correct horse"
+AUDITING = "looks at it all"
 SLOW = "SELECT COUNT(*) FROM large WHERE c LIKE '%7%3%1%9%' OR c LIKE '%a%3%b%9%' OR c LIKE '%4%4%c%9%'"
 BUDGET = "SELECT used, reserved FROM dpproxy.budget WHERE unit = 'information' AND account LIKE 'analyst%'"
 
@@ -216,6 +217,40 @@ def test_the_owner_sees_and_rules_all_workers(server: Running, folder: Path) -> 
         with pytest.raises(psycopg.errors.FeatureNotSupported):
             told.execute("SHOW SESSIONS", prepare=True)
         assert answered(told, "SHOW VERSION")
+
+
+def test_an_auditor_sees_budgets_and_changes_nothing(server: Running, folder: Path) -> None:
+    def auditor() -> psycopg.Connection:
+        address = {"host": "127.0.0.1", "port": server.port, "user": "auditor", "dbname": "dpproxy"}
+        return psycopg.connect(**address, password=AUDITING, autocommit=True)  # type: ignore[arg-type]
+
+    with auditor() as analyst:
+        assert answered(analyst, "SELECT current_user") == [("auditor",)], "a name like any other"
+    file = str(folder / "dpproxy.toml")
+    set_password = ("console", "password", "--auditor", "-c", file, "--password-stdin")
+    assert within(*set_password, entry=f"{AUDITING}\n")[0] == 0
+    with auditor() as told, server.connect("hal") as session:
+        assert told.info.parameter_status("session_authorization") == "auditor"
+        answered(session, BUDGET)
+        assert "analyst:hal" in {row[0] for row in answered(told, "SHOW BUDGETS")}
+        limits = {row[1:] for row in answered(told, "SHOW LIMITS")}
+        assert ("analyst:hal", "10", "2", "0", "month", "enforce", "no") in limits
+        for subject in ("HELP", "STATS", "POOLS", "PLANS", "CONFIG", "VERSION"):
+            assert answered(told, f"show {subject};")
+        kill = f"KILL {session.info.backend_pid}"
+        for forbidden in (
+            kill,
+            "PAUSE",
+            "RELOAD",
+            "SHUTDOWN",
+            "RESUME",
+            "SHOW SESSIONS",
+            "SHOW CLIENTS",
+            "SELECT 1",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                told.execute(forbidden.encode())
+        assert answered(session, "SELECT 1") == [(1,)]
 
 
 def test_a_worker_that_dies_is_replaced_and_what_it_held_is_spent(server: Running) -> None:
