@@ -26,6 +26,7 @@ from dpproxy.cli import demo as demonstration
 from dpproxy.cli import init as cli_init
 from dpproxy.cli import publish as cli_published
 from dpproxy.cli import query as cli_query
+from dpproxy.cli import report as cli_report
 from dpproxy.cli.budget import budget
 from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
 from dpproxy.config.identity import AUDITOR, OWNER
@@ -242,6 +243,15 @@ def check(
         checked = BoundConfig.open(configured(config))
         checked.backend.close()
         cli_check.report(checked, details=details, as_json=json)
+
+
+@app.command()
+def report(config: ConfigFile = HERE, json: Json = False) -> None:
+    """Describe the deployment for the public registry of such deployments; nothing is read from the data."""
+    with reported():
+        checked = BoundConfig.open(configured(config))
+        checked.backend.close()
+        cli_report.report(checked, as_json=json)
 
 
 @app.command()

@@ -454,6 +454,22 @@ class AuditSection(_Section):
     statements: bool = False
 
 
+class ReportSection(_Section):
+    """[report]: what only the owner knows of the deployment, for `dpproxy report`."""
+
+    name: str = ""
+    curator: str = ""
+    curator_type: str = ""
+    intended_use: str = ""
+    region: str = ""
+    sector: str = ""
+    publication_date: dt.date | None = None
+    data_source: Literal["Dynamic", "Static"] = "Dynamic"
+    justification: str = ""
+    sources: str = ""
+    authors: list[str] = []
+
+
 class Config(_Section):
     """A whole dpproxy.toml; `file` is where it was read, and what relative paths are relative to."""
 
@@ -466,6 +482,7 @@ class Config(_Section):
     budget: Budget = Budget()
     identity: IdentitySection = IdentitySection()
     audit: AuditSection = AuditSection()
+    report: ReportSection = ReportSection()
     tables: dict[str, TableSection]
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from pathlib import Path
 from dpproxy.config.sections import Config, ConfigError
 from rewriter.policy import Policy, Table, TableName
 
-_WHOLE = ("budget", "identity", "tables")
+_WHOLE = ("budget", "identity", "report", "tables")
 _KEYS: Mapping[str, frozenset[str]] = {
     "server": frozenset(["tls_cert", "tls_key", "tls_client_ca", "error_columns"]),
     "privacy": frozenset(

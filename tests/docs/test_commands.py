@@ -203,6 +203,11 @@ ELSEWHERE = (
         "dpproxy user remove NAME",
         "tests/dpproxy/cli/test_serve.py::test_removing_an_analyst_ends_their_sessions_alone",
     ),
+    (
+        "docs/report.md",
+        r"dpproxy (report( --json)?|check)",
+        "tests/dpproxy/owner/test_deployment_report.py::test_the_fields_are_the_registrys",
+    ),
     ("docs/identity.md", "dpproxy user add metabase", "tests/docs/test_identity.py::test_the_pool"),
     (
         "docs/console.md",

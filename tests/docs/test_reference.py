@@ -17,6 +17,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], set[str]]] = {
     "## [backend]": (sections.BackendSection, set()),
     "## [privacy]": (sections.Privacy, set()),
     "## [budget]": (sections.Budget, {"analysts", "teams", "dataset"}),
+    "## [report]": (sections.ReportSection, set()),
     "## [identity.services.NAME]": (identity.ServiceLogin, set()),
     "## [identity.tokens]": (identity.TokensSection, set()),
     "## [[identity.certificates]]": (identity.CertificateRule, set()),
