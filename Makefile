@@ -133,7 +133,7 @@ programs: $(VENV)/.dev
 	-$(MAKE) --keep-going $(VENV)-clients/.ready $(VENV)-dbt/.ready $(PROGRAMS:%=$(VENV)-%/.ready)
 	$(PY) -m tests.programs $(PROGRAM)
 
-# Analysts who log in by identity providers of others: oidc-provider of npm (needs node and npm). What is not installed is
+# Analysts who log in by what others have made: oidc-provider of npm (needs node and npm) and slapd. What is not installed is
 # skipped. Half a minute.
 identity: $(VENV)/.dev
 	-npm ci --silent --no-audit --no-fund --prefix tests/identity/node

@@ -502,6 +502,10 @@ class Config(_Section):
         told, teams = self.identity.tells_groups, self.budget.teams_by_group
         if told and not teams:
             raise ValueError(f"identity.{told}.groups: no team of [budget.teams] has groups")
+        if teams and self.server.auth == "trust":
+            raise ValueError(
+                f'budget.teams.{next(iter(teams))}.groups: auth = "trust" asks nobody for groups'
+            )
         if teams and not told:
             raise ValueError(
                 f"budget.teams.{next(iter(teams))}.groups: no login tells its groups: set groups in "

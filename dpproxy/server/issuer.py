@@ -175,7 +175,7 @@ def _keys(content: bytes, place: str) -> Sequence[jwt.PyJWK]:
     said = _object(content, place)
     try:
         found = jwt.PyJWKSet.from_dict(said).keys
-    except (jwt.PyJWTError, ValueError, TypeError, AttributeError, KeyError):
+    except (jwt.PyJWTError, UnsupportedAlgorithm, ValueError, TypeError, AttributeError, KeyError):
         raise KeysUnavailable(f"{place} holds no JWKS") from None
     return [key for key in found if key.public_key_use in (None, "sig")]
 

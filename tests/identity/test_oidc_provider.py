@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from dpproxy.server.issuer import BRAKE_SECONDS
 from tests.dpproxy.serving import COUNT, POLICY, make, serving
+from tests.identity.asking import asked_by_psql
 from tests.identity.oidc import NODE, id_token, provider
 
 pytestmark = [
@@ -35,19 +34,6 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
-
-
-def asked_by_psql(port: int, user: str, password: str) -> subprocess.CompletedProcess[str]:
-    psql = shutil.which("psql")
-    assert psql is not None
-    where = f"host=127.0.0.1 port={port} user={user} dbname=x sslmode=require"
-    return subprocess.run(
-        [psql, where, "-XAtc", COUNT],
-        env={"PGPASSWORD": password},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
 
 
 def test_an_analyst_logs_in(tmp_path: Path) -> None:

@@ -279,6 +279,7 @@ def test_groups_that_lead_nowhere(tmp_path: Path) -> None:
         (SECTION.format(keys=f'{keys}\ngroups = "groups"'), "no team of"),
         (SECTION.format(keys=keys) + TEAMS, "no login tells its groups"),
         (SECTION.format(keys=keys) + "[budget.teams.x]\n", "has members, or groups"),
+        (SECTION.format(keys=f'{keys}\ngroups = "g"') + TEAMS + "[server]\nauth = 'trust'\n", "asks nobody"),
     ):
         with pytest.raises(ConfigError, match=why):
             load(make(tmp_path, POLICY + section))
