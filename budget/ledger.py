@@ -43,6 +43,7 @@ from budget.account import (
 )
 from budget.accounts import Accounts, left_of
 from budget.analysts import Analysts
+from budget.approvals import Approvals
 from budget.epochs import Epochs
 from budget.generations import Generations
 from budget.highwater import HighWaterMarks, OwnEntries
@@ -73,6 +74,7 @@ class Ledger:
         id: the name that the ledger was given when it was made.
         accounts: limits, and what is left of them.
         analysts: who logs in with a password.
+        approvals: the limits that a second person has approved.
         epochs: their nonces, and the end of the answers that were kept for them.
         generations: the policies that are bought under.
         high_water: marks that detect an older copy of the ledger.
@@ -105,6 +107,7 @@ class Ledger:
         self.id = id
         self.accounts = Accounts(self._store, pinned)
         self.analysts = Analysts(self._store)
+        self.approvals = Approvals(self._store)
         self.epochs = Epochs(self._store)
         self.generations = Generations(self._store)
         self.high_water = HighWaterMarks(self._store, id, self._own)

@@ -6,7 +6,7 @@ GRANT SELECT ON dpproxy_ledger.migration TO dpproxy_ledger;
 
 GRANT SELECT, INSERT ON dpproxy_ledger.pinned, dpproxy_ledger.account, dpproxy_ledger.limit_change,
     dpproxy_ledger.entry, dpproxy_ledger.mark, dpproxy_ledger.epoch, dpproxy_ledger.look,
-    dpproxy_ledger.stream_paid, dpproxy_ledger.membership TO dpproxy_ledger;
+    dpproxy_ledger.stream_paid, dpproxy_ledger.membership, dpproxy_ledger.approval TO dpproxy_ledger;
 
 GRANT UPDATE (
     limit_information, limit_calls, limit_epsilon, period, mode, used_information, used_calls, used_epsilon,

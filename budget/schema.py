@@ -13,7 +13,7 @@ from budget.store import Row
 
 MIGRATIONS = (
     "schema.sql",
-    *(f"schema_{version}.sql" for version in range(2, 17)),
+    *(f"schema_{version}.sql" for version in range(2, 18)),
 )
 ROLE = "dpproxy_ledger"
 """The role that a proxy acts as, where the schema's maker may create roles."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
-import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -28,7 +26,7 @@ from dpproxy.cli import publish as cli_published
 from dpproxy.cli import query as cli_query
 from dpproxy.cli import report as cli_report
 from dpproxy.cli.budget import budget
-from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
+from dpproxy.cli.options import HERE, ConfigFile, Json, Stdin, asked_password, group, reported
 from dpproxy.config.identity import AUDITOR, OWNER
 from dpproxy.config.sections import Config
 from dpproxy.config.values import exact
@@ -100,7 +98,6 @@ def whole(
 
 Sql = Annotated[str, typer.Argument(metavar="SQL", help="One statement.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The analyst's name.")]
-Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 
 
 @app.command()
@@ -421,7 +418,7 @@ def key_show(config: ConfigFile = HERE, json: Json = False) -> None:
 def add(name: Name, config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
     """Add an analyst; only a verifier of the password is kept."""
     with reported():
-        analysts.add(configured(config), name, _password(password_stdin))
+        analysts.add(configured(config), name, asked_password(password_stdin))
         print(f"{name} can log in.")
 
 
@@ -447,7 +444,7 @@ def remove(name: Name, config: ConfigFile = HERE) -> None:
 def passwd(name: Name, config: ConfigFile = HERE, password_stdin: Stdin = False) -> None:
     """Set a new password for an analyst."""
     with reported():
-        analysts.set_password(configured(config), name, _password(password_stdin))
+        analysts.set_password(configured(config), name, asked_password(password_stdin))
 
 
 @console.callback()
@@ -478,7 +475,9 @@ def console_password(
 ) -> None:
     """Set the owner's password; only a verifier of it is kept, and all logins end."""
     with reported():
-        cli_console.password(configured(config), _password(password_stdin), AUDITOR if auditor else OWNER)
+        cli_console.password(
+            configured(config), asked_password(password_stdin), AUDITOR if auditor else OWNER
+        )
 
 
 @console.command("token")
@@ -507,18 +506,3 @@ def _inherited() -> socket | None:
             return systemd.listening()
         except ValueError as error:
             raise OutputError(str(error)) from None
-
-
-def _password(from_stdin: bool) -> str:
-    if from_stdin:
-        return sys.stdin.readline().rstrip("\n")
-    with warnings.catch_warnings(action="error", category=getpass.GetPassWarning):
-        try:
-            first, again = getpass.getpass("Password: "), getpass.getpass("Again: ")
-        except getpass.GetPassWarning:
-            raise analysts.UserError(
-                "there is no terminal to ask at: --password-stdin reads the password"
-            ) from None
-    if first != again:
-        raise analysts.UserError("the passwords differ")
-    return first

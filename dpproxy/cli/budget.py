@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -12,10 +14,11 @@ import typer
 from budget.account import Mode, Period
 from budget.units import micro_limit
 from dpproxy.cli import simulate as cli_simulate
-from dpproxy.cli.options import HERE, ConfigFile, Json, group, reported
+from dpproxy.cli.options import HERE, ConfigFile, Json, Stdin, asked_password, group, reported
 from dpproxy.config.values import exact
 from dpproxy.deployment.service import configured
 from dpproxy.owner import accounts
+from dpproxy.owner import approve as owner_approve
 from dpproxy.owner.export import ExportFormat, export
 
 budget = group("budget", "Accounts: what may be spent, what was, and who would be stopped at which limit.")
@@ -113,6 +116,34 @@ def change(
         found = configured(config)
         accounts.change(found, name, information, calls, period, mode, freeze)
         accounts.show(found, name, None, as_json=json)
+
+
+@budget.command()
+def approve(
+    config: ConfigFile = HERE,
+    password_stdin: Stdin = False,
+    stop: Annotated[bool, typer.Option("--stop", help="One person is enough from now on.")] = False,
+) -> None:
+    """Approve the limits of the file as a second person; from then on nothing is raised without them."""
+
+    def ask(raised: Sequence[str] | None) -> str:
+        if raised is None:
+            print("A second person approves limits from now on: their new password.", file=sys.stderr)
+        for line in raised or ():
+            print(line, file=sys.stderr)
+        return asked_password(password_stdin, new=raised is None)
+
+    with reported():
+        owner_approve.approve(configured(config), ask, stop=stop)
+        if not stop:
+            print("Approved. A running server has the limits of before until it is reloaded: dpproxy reload")
+
+
+@budget.command()
+def approvals(config: ConfigFile = HERE, json: Json = False) -> None:
+    """Show which limits a second person has approved, and when."""
+    with reported():
+        owner_approve.approvals(configured(config), as_json=json)
 
 
 @budget.command()

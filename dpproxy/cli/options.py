@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ EXPECTED: tuple[type[Exception], ...] = (*service.EXPECTED, ClientError, OutputE
 
 ConfigFile = Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="The configuration.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Stdin = Annotated[bool, typer.Option("--password-stdin", help="Read the password from standard input.")]
 HERE = Path("dpproxy.toml")
 
 
@@ -44,3 +47,18 @@ def _line(error: Exception) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return " ".join(str(error).split())
+
+
+def asked_password(from_stdin: bool, *, new: bool = True) -> str:
+    """A password from standard input or the terminal, where a `new` one is asked for twice; raises OutputError."""
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\n")
+    with warnings.catch_warnings(action="error", category=getpass.GetPassWarning):
+        try:
+            first = getpass.getpass("Password: ")
+            again = getpass.getpass("Again: ") if new else first
+        except getpass.GetPassWarning:
+            raise OutputError("there is no terminal to ask at: --password-stdin reads the password") from None
+    if first != again:
+        raise OutputError("the passwords differ")
+    return first

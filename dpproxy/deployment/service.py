@@ -24,10 +24,12 @@ from types import TracebackType
 from typing import Self
 
 from budget.account import Generation, LedgerError, Limit, OtherData, Pinned
+from budget.approvals import Approvals
 from budget.backup import BackupError
 from budget.ledger import Ledger
 from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendUnavailable
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
+from dpproxy.config.approval import ApprovedLimits
 from dpproxy.config.epoch import epoch_name
 from dpproxy.config.highwater_file import MarkFile, mark_path
 from dpproxy.config.key_file import Keys, load_keys
@@ -164,13 +166,18 @@ class WorkerSlot:
 
 @contextmanager
 def open_vault(
-    checked: BoundConfig, place: WorkerSlot | None = None, *, workers: int = 1, new: bool = False
+    checked: BoundConfig,
+    place: WorkerSlot | None = None,
+    *,
+    workers: int = 1,
+    new: bool = False,
+    approving: bool = False,
 ) -> Iterator[LedgerAndKey]:
     """Starts the embedded ledger or attaches to it, or connects to the one that the file names.
 
     `place`: of a worker, which attaches under a lasting name of its own; `workers`: how many will follow;
-    `new`: an embedded ledger may be made though the key has had one before. Raises EmbeddedError, LedgerError,
-    MarkError, ConfigError.
+    `new`: an embedded ledger may be made though the key has had one before; `approving`: limits of the file may wait
+    for a second person. Raises EmbeddedError, LedgerError, MarkError, ConfigError.
     """
     config, section = checked.config, checked.config.ledger
     key_path, data_dir = config.path(config.privacy.key_file), config.path(section.data_dir)
@@ -197,6 +204,9 @@ def open_vault(
             name = f"attached {randomness.random_bytes(16).hex()}"
         ledger = Ledger.open(conninfo, checked.pinned, instance=name)
         stack.callback(ledger.close)
+        # A worker has the policy of its parent, which was compared when the parent took it.
+        if not approving and place is None:
+            check_approved(config, ledger.approvals)
         if owner:
             ledger.recover(*names)
         # An embedded ledger and a file beside it may be moved together.
@@ -333,6 +343,7 @@ class Service:
                 )
             tls_of(settings_of(config))
             login_methods_of(config)
+            check_approved(config, self.ledger.approvals)
             generations = self.ledger.generations
             shown = (before.policy, before.schema), (after.policy, after.schema)
             paused = generations.bought_under(self.generation.deployment) is None
@@ -537,11 +548,11 @@ class Service:
 
 
 @contextmanager
-def opened_vault(config: Config, *, new: bool = False) -> Iterator[LedgerAndKey]:
+def opened_vault(config: Config, *, new: bool = False, approving: bool = False) -> Iterator[LedgerAndKey]:
     """The vault alone, for commands that need no front; raises what Checked.open and open_vault raise."""
     checked = BoundConfig.open(config)
     checked.backend.close()
-    with open_vault(checked, new=new) as vault:
+    with open_vault(checked, new=new, approving=approving) as vault:
         yield vault
 
 
@@ -555,6 +566,17 @@ def sole_user(key_path: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
+
+
+def check_approved(config: Config, approvals: Approvals) -> None:
+    """Raises ConfigError where the file lets anybody spend more than a second person has approved, if one has to."""
+    latest = approvals.in_force()
+    if latest is None or latest.limits is None:
+        return
+    for raised in ApprovedLimits.of(config.budget).above(ApprovedLimits.read(latest.limits)):
+        raise ConfigError(
+            config.file, "budget", f"{raised}: the second person approves it by dpproxy budget approve"
+        )
 
 
 def settings_of(config: Config) -> ServerSettings:

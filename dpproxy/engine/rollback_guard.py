@@ -79,6 +79,7 @@ class RollbackGuardedLedger:
         self.accounts, self.analysts, self.epochs = ledger.accounts, ledger.analysts, ledger.epochs
         self.high_water, self.history, self.origins = ledger.high_water, ledger.history, ledger.origins
         self.generations, self.memberships = ledger.generations, ledger.memberships
+        self.approvals = ledger.approvals
         self.publications, self.refusals = ledger.publications, ledger.refusals
         self.single_flight = ledger.single_flight
         self.stored, self.stream, self.recover = ledger.stored, ledger.stream, ledger.recover

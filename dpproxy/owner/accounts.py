@@ -12,6 +12,7 @@ from typing import get_args
 from budget.account import AccountRow, AnotherLedger, AskedRow, LedgerOlder, Limit, LimitRow, Mode, Period
 from budget.ledger import Ledger
 from budget.units import micro_limit, shown, units
+from dpproxy.config.approval import ApprovedLimits
 from dpproxy.config.checkpoint_file import CheckpointFile
 from dpproxy.config.epoch import Epoch, epoch_name
 from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Config, ConfigError, nearest
@@ -106,7 +107,8 @@ def change(
 ) -> None:
     """Changes what is given of an account's limits, and freezes or unfreezes it.
 
-    Raises LimitTooLow for less than is used and reserved, OutputError for nobody known.
+    Raises LimitTooLow for less than is used and reserved, OutputError for nobody known, or for more than a second
+    person has approved.
     """
     with opened_vault(config) as vault:
         row = existing(vault.ledger, config, name)
@@ -119,6 +121,14 @@ def change(
             mode or old.mode,
             vault.ledger.accounts.epsilon_limit(most) if config.privacy.noise == "laplace" else 0,
         )
+        approved = vault.ledger.approvals.in_force()
+        if approved is not None and approved.limits is not None:
+            allowed = ApprovedLimits.read(approved.limits).allows(limit_link(row.account, limit))
+            if limit != old and not allowed:
+                raise OutputError(
+                    f"{row.account} would have more than was approved: write it into {config.file.name} and have the "
+                    "second person approve it, by dpproxy budget approve"
+                )
         if limit != old:
             vault.ledger.accounts.set_limit(row.account, limit)
         if frozen is not None and frozen != row.frozen:

@@ -204,6 +204,11 @@ ELSEWHERE = (
         "tests/dpproxy/cli/test_serve.py::test_removing_an_analyst_ends_their_sessions_alone",
     ),
     (
+        ".*",
+        r"dpproxy budget approve( --stop)?",
+        "tests/dpproxy/deployment/test_reload.py::test_a_second_person_raises_limits",
+    ),
+    (
         "docs/report.md",
         r"dpproxy (report( --json)?|check)",
         "tests/dpproxy/owner/test_deployment_report.py::test_the_fields_are_the_registrys",

@@ -94,7 +94,13 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "dataset": None,
         },
     }
-    backend = {"url": "duckdb:///data.duckdb", "max_rows": 5_000_000, "memory": "4GB", "owner_writes": True}
+    backend = {
+        "url": "duckdb:///data.duckdb",
+        "password_file": "",
+        "max_rows": 5_000_000,
+        "memory": "4GB",
+        "owner_writes": True,
+    }
     assert dict(config.backend) == backend
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +22,7 @@ from dpproxy.front import front
 from dpproxy.front.front import FrontError
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
-from tests.dpproxy.serving import POLICY, make
+from tests.dpproxy.serving import POLICY, make, within
 
 pytestmark = pytest.mark.service
 
@@ -191,6 +192,47 @@ def test_limits_of_the_file_are_applied_where_it_has_changed_them(service: Servi
     assert accounts.limit("analyst:dan").calls == 7 * MICRO
     assert ("public", "shifts") not in service.checked.policy.tables
     Analyst(service, "dan").ask(PEOPLE.format(5))
+
+
+def test_a_second_person_raises_limits(service: Service) -> None:
+    file, accounts = service.config.file, service.ledger.accounts
+    here = ("-c", str(file))
+    approve = ("budget", "approve", *here, "--password-stdin")
+    raised = BEFORE + "[budget.analysts.fay]\ninformation = 10000\n"
+    Analyst(service, "gus").ask(PEOPLE.format(6))
+    mine = accounts.limit("analyst:gus")
+    # Not before the ledger is as the file says.
+    accounts.set_limit("analyst:gus", replace(mine, information=mine.information + 1))
+    assert "has more than the file says" in within(*approve, entry="four eyes see more\n")[2]
+    accounts.set_limits({row.account: mine for row in accounts.all()})
+    assert within(*approve, entry="short\n")[0] == 1
+    assert within(*approve, entry="four eyes see more\n")[0] == 0
+    with pytest.raises(ConfigError, match=r"analyst:fay: 10000 information, .* dpproxy budget approve"):
+        reload(service, raised)
+    # No command makes an account by a file that waits, nor raises what the ledger has.
+    assert "dpproxy budget approve" in within("budget", "show", "fay", *here)[2]
+    file.write_text(BEFORE)
+    most = ("--information", f"{mine.information // MICRO + 1}")
+    assert "second person" in within("budget", "set", "gus", *most, *here)[2]
+    assert "second person" in within("budget", "set", "gus", "--mode", "track", *here)[2]
+    assert accounts.limit("analyst:gus") == mine
+    for lower in ("15", f"{mine.information // MICRO}"):
+        assert within("budget", "set", "gus", "--information", lower, *here)[0] == 0
+    # Both see what is raised, and one of them knows the password.
+    file.write_text(raised)
+    status, _, said = within(*approve, entry="the owner's own\n")
+    assert (status, "analyst:fay: 10000 information" in said) == (1, True)
+    with pytest.raises(ConfigError):
+        reload(service, raised)
+    assert within(*approve, entry="four eyes see more\n")[0] == 0
+    reload(service, raised)
+    assert within(*approve, "--stop", entry="the owner's own\n")[0] == 1
+    assert within(*approve, "--stop", entry="four eyes see more\n")[0] == 0
+    reload(service, raised.replace("10000", "20000"))
+    told = json.loads(within("budget", "approvals", *here, "--json")[1])
+    assert [one["limits"] is None for one in told] == [False, False, True]
+    assert "four eyes" not in json.dumps(told)
+    assert "one person is enough" in within("budget", "approvals", *here)[1]
 
 
 @pytest.mark.parametrize(
