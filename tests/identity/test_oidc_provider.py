@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import psycopg
 import pytest
 
 from dpproxy.server.issuer import BRAKE_SECONDS
-from tests.dpproxy.serving import COUNT, POLICY, make, serving
+from tests.dpproxy.serving import COUNT, POLICY, make, serving, within
 from tests.identity.asking import asked_by_psql
 from tests.identity.oidc import NODE, id_token, provider
 
@@ -22,7 +23,12 @@ SECTION = """
 [budget.dataset]
 information = 3000
 calls = 300
+[budget.teams.research]
+groups = ["research"]
+[budget.teams.everybody]
+groups = ["everybody"]
 [identity.tokens]
+groups = "groups"
 analysts = ["*@example.com"]
 issuer = "http://127.0.0.1:{port}"
 audience = "dpproxy"
@@ -53,3 +59,7 @@ def test_an_analyst_logs_in(tmp_path: Path) -> None:
             served.connect("bob@example.com", id_token(issuer, "bob")).close()
             with pytest.raises(psycopg.OperationalError, match="token authentication failed"):
                 served.connect("ann@example.com", token)
+        status, said, _ = within("budget", "show", "-c", str(tmp_path / "dpproxy.toml"), "--json")
+    assert status == 0
+    spent = {row["account"]: row["information"]["spent_so_far"] for row in json.loads(said)["accounts"]}
+    assert spent["team:research"] == spent["team:everybody"] == spent["analyst:ann@example.com"] != "0"
