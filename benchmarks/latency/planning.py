@@ -40,7 +40,7 @@ KEYS = ReleaseKeys(bytes(32), b"", b"")
 ROUNDS = 5
 CACHED = 200
 LARGE = (
-    "SELECT e.device, EXTRACT(HOUR FROM e.ts), e.ts::date, a.title, COUNT(*) FROM events e "
+    "SELECT e.action, EXTRACT(HOUR FROM e.ts), e.ts::date, a.title, COUNT(*) FROM events e "
     "JOIN articles a ON a.article_id = e.article_id GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC LIMIT 10",
     "SELECT u.country, u.birth_year / 10, e.action, a.topic, COUNT(DISTINCT u.user_id) FROM users u "
     "JOIN events e ON e.user_id = u.user_id JOIN articles a ON a.article_id = e.article_id GROUP BY 1, 2, 3, 4",

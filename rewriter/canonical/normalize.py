@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts
-from rewriter.ir.trees import cast, copied
+from rewriter.ir.trees import cast, copied, walk
 from rewriter.ir.types import CASTS, ZONELESS, Type, type_named
 from rewriter.scalar.functions import BY_TYPE
 
@@ -127,11 +127,14 @@ def _inside_out(node: exp.Expr, relation: Relation | None) -> exp.Expr:
         return node
     for key, value in list(node.args.items()):
         if isinstance(value, exp.Expr):
-            node.set(key, _inside_out(value, relation))
+            made = _inside_out(value, relation)
+            if made is not value:
+                node.set(key, made)
         elif isinstance(value, list):
             node.set(key, [_inside_out(v, relation) if isinstance(v, exp.Expr) else v for v in value])
-    for one in PASSES:
-        node = one(node, relation)
+    for types, one in PASSES:
+        if isinstance(node, types):
+            node = one(node, relation)
     return node
 
 
@@ -163,9 +166,10 @@ def _typed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """A constant compared with a column of dates, timestamps or texts in the column's type; texts are not cast."""
     if relation is None:
         return node
-    if isinstance(node, exp.Cast) and CASTS.get(node.to.this) is Type.TEXT and not node.to.expressions:
-        return node.this if _column_type(node.this, relation) is Type.TEXT else node
-    if isinstance(node, (exp.Binary, exp.In)) and isinstance(node, (exp.Predicate, exp.In)):
+    if isinstance(node, exp.Cast):
+        text = CASTS.get(node.to.this) is Type.TEXT and not node.to.expressions
+        return node.this if text and _column_type(node.this, relation) is Type.TEXT else node
+    if isinstance(node, (exp.Predicate, exp.In)):
         of = _column_type(node.this, relation)
         if of in ZONELESS:
             for side in [node.expression] if isinstance(node, exp.Binary) else node.expressions:
@@ -191,7 +195,7 @@ def _column_type(node: exp.Expr, relation: Relation) -> Type:
 
 def _negated(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """`x IS NOT NULL` as NOT x IS NULL."""
-    if not isinstance(node, (exp.Is, exp.Like, exp.ILike)) or not node.args.get("negate"):
+    if not node.args.get("negate"):
         return node
     node.set("negate", None)
     return exp.Not(this=_moved(node))
@@ -199,8 +203,6 @@ def _negated(node: exp.Expr, relation: Relation | None) -> exp.Expr:
 
 def _negation(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """An expression with NOT moved inside as far as possible."""
-    if not isinstance(node, exp.Not):
-        return node
     inner = node.this
     if isinstance(inner, exp.Not):
         return _moved(inner.this)
@@ -215,23 +217,15 @@ def _negation(node: exp.Expr, relation: Relation | None) -> exp.Expr:
 
 def _truth(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """`x = TRUE` as x, `x = FALSE` as NOT x."""
-    for one, other in _sides(node):
+    for one, other in ((node.expression, node.this), (node.this, node.expression)):
         if isinstance(one, exp.Boolean):
             same = one.this == isinstance(node, exp.EQ)
             return _moved(other) if same else exp.Not(this=_moved(other))
     return node
 
 
-def _sides(node: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
-    if not isinstance(node, (exp.EQ, exp.NEQ)):
-        return []
-    return [(node.expression, node.this), (node.this, node.expression)]
-
-
 def _between(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """`x BETWEEN a AND b` as two comparisons."""
-    if not isinstance(node, exp.Between):
-        return node
     low = exp.GTE(this=node.this.copy(), expression=_moved(node.args["low"]))
     return exp.And(this=low, expression=exp.LTE(this=_moved(node.this), expression=_moved(node.args["high"])))
 
@@ -241,13 +235,15 @@ def _turned(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     turned = TURNED.get(type(node))
     if turned is None:
         return node
-    left, right = ((s.find(exp.Column) is None, text_of(s)) for s in (node.this, node.expression))
-    return turned(this=_moved(node.expression), expression=_moved(node.this)) if right < left else node
+    left, right = node.this, node.expression
+    constant = not walk(left, exp.Column)
+    turn = constant if constant == bool(walk(right, exp.Column)) else text_of(right) < text_of(left)
+    return turned(this=_moved(right), expression=_moved(left)) if turn else node
 
 
 def _listed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """IN with its constants in order, each once; one alone is an equality."""
-    if not isinstance(node, exp.In) or not node.expressions:
+    if not node.expressions:
         return node
     listed = {text_of(e): e for e in node.expressions}
     if len(listed) == 1:
@@ -258,7 +254,7 @@ def _listed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
 
 def _connected(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """AND and OR with their parts in order, each once; OR of equalities of one value with constants as IN."""
-    if not isinstance(node, exp.Connector) or isinstance(node.parent, type(node)):
+    if isinstance(node.parent, type(node)):
         return node
     kind = type(node)
     parts = [_moved(p) for p in list(node.flatten(unnest=False))]
@@ -303,8 +299,6 @@ def _constant_kind(node: exp.Expr) -> str:
 
 def _searched(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """`CASE x WHEN 1` as `CASE WHEN x = 1`, without ELSE NULL."""
-    if not isinstance(node, exp.Case):
-        return node
     if node.this is not None:
         for branch in node.args["ifs"]:
             branch.set("this", exp.EQ(this=node.this.copy(), expression=_moved(branch.this)))
@@ -324,19 +318,20 @@ def _default(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     return _moved(node.this) if alone else node
 
 
-PASSES: tuple[Pass, ...] = (
-    _default,
-    _constant,
-    _typed,
-    _searched,
-    _between,
-    _truth,
-    _negated,
-    _negation,
-    _turned,
-    _listed,
-    _connected,
+PASSES: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Pass], ...] = (
+    (exp.Func, _default),
+    (exp.Cast, _constant),
+    ((exp.Cast, exp.Binary, exp.In), _typed),
+    (exp.Case, _searched),
+    (exp.Between, _between),
+    ((exp.EQ, exp.NEQ), _truth),
+    ((exp.Is, exp.Like, exp.ILike), _negated),
+    (exp.Not, _negation),
+    (exp.Binary, _turned),
+    (exp.In, _listed),
+    (exp.Connector, _connected),
 )
+"""Each pass with the nodes that it is for."""
 
 
 def _moved(node: exp.Expr) -> exp.Expr:
@@ -347,7 +342,7 @@ def _moved(node: exp.Expr) -> exp.Expr:
 
 def _parenthesised(node: exp.Expr) -> exp.Expr:
     """Parentheses around every operator inside an operator: none of them rests on precedence."""
-    for child in list(node.iter_expressions()):
+    for child in () if isinstance(node, ATOMS) else list(node.iter_expressions()):
         _parenthesised(child)
         if isinstance(node, OPERATORS) and isinstance(child, OPERATORS):
             around = exp.Paren()

@@ -14,11 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 
 from sqlglot import exp
 
+from rewriter.emit.engines.base import Engine
 from rewriter.emit.measures import LARGEST_SUM, signed, summed, unit_of
 from rewriter.emit.other_queries import CellQuery, QueryContext
 from rewriter.ir.measure import Joint, Total, Vector
@@ -86,12 +87,21 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     sums = [alias(exp.Sum(this=addend(exp.column(f"s{n}"))), f"s{n}") for n in numbers]
     rows = [alias(exp.Sum(this=exp.column(f"m{n}")), f"m{n}") for n in numbers]
     query.add("n", select(*sums, *rows, source="u").group_by(exp.column(UNIT), copy=False))
-    query.add("l", _in_turn("n", s=[f"s{n}" for n in numbers], m=[f"m{n}" for n in numbers]))
-    means = [cast(exp.column(name), "DOUBLE") for name in ("s", "m")]
-    mean = alias(exp.Div(this=means[0], expression=means[1], typed=True), "a")
-    query.add(
-        "a", select("i", mean, source="l").where(exp.GT(this=exp.column("m"), expression=_zero()), copy=False)
-    )
+    turns, means, counted = _places_of_averages(vectors.backend.dialect, tuple(numbers), steps, most)
+    query.add("l", turns)
+    query.add("a", means)
+    return query.written(counted, vectors.cells, integers=True)
+
+
+@lru_cache(maxsize=1000)
+def _places_of_averages(
+    dialect: Engine, numbers: tuple[int, ...], steps: int, most: int
+) -> tuple[str, str, str]:
+    """`l`, the sum and number of each unit's values by vector, `a`, their average, and the number of units by place."""
+    turns = _in_turn("n", s=[f"s{n}" for n in numbers], m=[f"m{n}" for n in numbers])
+    both = [cast(exp.column(name), "DOUBLE") for name in ("s", "m")]
+    mean = alias(exp.Div(this=both[0], expression=both[1], typed=True), "a")
+    means = select("i", mean, source="l").where(exp.GT(this=exp.column("m"), expression=_zero()), copy=False)
     size = exp.Greatest(this=exp.Abs(this=exp.column("a")), expressions=[_double(0.5)], ignore_nulls=True)
     power = exp.Mul(this=exp.Ln(this=size), expression=_double(steps / math.log(2)))
     number = exp.Floor(this=exp.Add(this=power, expression=_double(1.5)))
@@ -99,7 +109,8 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     place = exp.Greatest(this=least, expressions=[_double(1)], ignore_nulls=True)
     signs = case((exp.GT(this=exp.column("a"), expression=_double(0.5)), place))
     signs = signs.when(exp.LT(this=exp.column("a"), expression=_double(-0.5)), exp.Neg(this=copied(place)))
-    return query.written(_counted(signs.else_(_double(0)), "place", "a"), vectors.cells, integers=True)
+    counted = _counted(signs.else_(_double(0)), "place", "a")
+    return dialect.fragment(turns), dialect.fragment(means), dialect.fragment(counted)
 
 
 def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
@@ -109,8 +120,18 @@ def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     are in the bin `most`.
     """
     query = vectors.measured.begun()
-    squares = [f"q{n}" for n in vectors.numbers]
-    query.add("l", _in_turn("n", anchors=vectors.anchors, q=squares))
+    squares = tuple(f"q{n}" for n in vectors.numbers)
+    turns, counted = _bins_of_lengths(vectors.backend.dialect, squares, vectors.anchors, steps, most)
+    query.add("l", turns)
+    return query.written(counted, vectors.cells, integers=True)
+
+
+@lru_cache(maxsize=1000)
+def _bins_of_lengths(
+    dialect: Engine, squares: tuple[str, ...], anchors: tuple[int, ...], steps: int, most: int
+) -> tuple[str, str]:
+    """`l`, the square of each unit's length by vector, and the number of units by bin."""
+    turns = _in_turn("n", anchors=anchors, q=squares)
     # Ends of bins are integers: a length is within one if the next integer is.
     length = exp.Ceil(this=exp.Sqrt(this=cast(exp.column("q"), "DOUBLE")))
     above = exp.Greatest(
@@ -121,7 +142,7 @@ def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     last = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
     within = exp.Greatest(this=_double(0), expressions=[last], ignore_nulls=True)
     counted = _counted(within, "bin", "l").where(exp.GT(this=exp.column("q"), expression=_zero()), copy=False)
-    return query.written(counted, vectors.cells, integers=True)
+    return dialect.fragment(turns), dialect.fragment(counted)
 
 
 def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> HistogramQuery:
@@ -130,30 +151,37 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     `clips`: length and scale of each vector, whose parts come one after the other. A vector that is short enough is
     multiplied in whole numbers; of a longer one each part is rounded towards 0.
     """
-    query, source = vectors.measured.begun(), _source(vectors)
+    clipped = zip(vectors.numbers, map(_parts, vectors.measures), clips, strict=True)
+    summed = _clipped_sums(vectors.backend.dialect, _source(vectors), tuple(clipped))
+    return vectors.measured.begun().written(summed, vectors.cells, integers=True)
+
+
+@lru_cache(maxsize=1000)
+def _clipped_sums(
+    dialect: Engine, source: str, clipped: tuple[tuple[int, tuple[str, ...], tuple[int, int]], ...]
+) -> str:
+    """The sums over units of the parts of clipped vectors, by cell; of each vector its number, parts and clip."""
     columns: list[exp.Expr] = []
-    for number, measure, (length, scale) in zip(vectors.numbers, vectors.measures, clips, strict=True):
+    for number, names, (length, scale) in clipped:
         square = exp.column(f"q{number}", table="n")
         short = exp.LTE(this=square, expression=exp.Literal.number(length**2))
         root = exp.Sqrt(this=cast(copied(square), "DOUBLE"))
         factor = paren(exp.Div(this=_double(scale * length * (1 - MARGIN)), expression=root, typed=True))
-        for name in _parts(measure):
+        for name in names:
             total = exp.column(f"{name}{number}", table=source)
             whole = exp.Mul(this=total, expression=exp.Literal.number(scale))
             size = exp.Mul(this=exp.Abs(this=cast(copied(total), "DOUBLE")), expression=copied(factor))
             sign = case((exp.LT(this=copied(total), expression=_zero()), signed(-1)), otherwise=signed(1))
             shortened = exp.Mul(this=cast(exp.Floor(this=size), "BIGINT"), expression=sign)
             part = case((copied(short), whole), otherwise=shortened)
-            summed = exp.Sum(this=vectors.backend.dialect.addend(part))
+            summed = exp.Sum(this=dialect.addend(part))
             columns.append(alias(cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
     same = exp.EQ(this=exp.column(UNIT, table=source), expression=exp.column(UNIT, table="n"))
     selected = join(select(exp.column("cell", table=source), *columns, source=source), "n", same)
-    return query.written(
-        selected.group_by(exp.column("cell", table=source), copy=False), vectors.cells, integers=True
-    )
+    return dialect.fragment(selected.group_by(exp.column("cell", table=source), copy=False))
 
 
-def _parts(measure: Total | Joint) -> Sequence[str]:
+def _parts(measure: Total | Joint) -> tuple[str, ...]:
     if isinstance(measure, Total):
         return ("v",)
     return ("v", "w", "z") if measure.squares else ("v", "w")

@@ -44,7 +44,6 @@ from rewriter.ir.trees import (
     select,
     table_named,
     walk,
-    with_,
 )
 from rewriter.ir.types import INTEGERS, Type, type_named
 from rewriter.logical.plan import AggregateNode
@@ -76,7 +75,10 @@ def histogram_query(
     types = [type_of(k, node.relation, parameters) for k in node.keys]
     keys = [f"g{n}" for n in range(len(node.keys))]
     counts = [f"c{n}" for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))]
-    ctes: list[tuple[str, exp.Query]] = [("r", emitter.rows(node, typed=cells is not None, units_later=True))]
+    query: exp.Query | str
+    ctes: list[tuple[str, exp.Query | str]] = [
+        ("r", emitter.rows(node, typed=cells is not None, units_later=True))
+    ]
     kept = held(node.bound, keys, delta0)
     ctes += numbered_rows(emitter, node, keys, types, kept)
     ctes.append(("pu", per_unit(emitter, node, keys, types, ctes[-1][0], kept)))
@@ -86,20 +88,16 @@ def histogram_query(
     if not keys:
         query = select(alias(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts), source="h")
     elif cells is not None:
-        ctes.append(("d", emitter.domain(keys, types)))
-        match = and_(
-            _of("d", "_n").eq(1),
-            *(dialect.same(_of("d", k), _of("h", k), of) for k, of in zip(keys, types, strict=True)),
-        )
-        query = select(_of("d", "cell"), *(_filled(c) for c in counts), source="d")
-        query = join(query, "h", match, side="LEFT")
+        ctes.append(("d", domain(dialect, tuple(keys), tuple(types))))
+        query = _counts_of_cells(dialect, tuple(keys), tuple(types), tuple(counts))
     else:
         query = limited(emitter.largest(keys, types, counts, f"c{node.selecting or 0}"), limit or 0)
-    for name, body in ctes:
-        query = with_(query, name, body)
     arrays = () if cells is None else tuple(CellTexts(cells, n) for n in range(len(keys)))
     known = cells is not None or not keys
-    return HistogramQuery(dialect.sql(query), arrays, emitter.rank_used, limit, known, emitter.unique)
+    written = [(name, dialect.fragment(body)) for name, body in ctes]
+    return HistogramQuery(
+        dialect.sql(query, written), arrays, emitter.rank_used, limit, known, emitter.unique
+    )
 
 
 def node_text(
@@ -513,21 +511,6 @@ class Emitter:
         ranked = select("*", alias(rank, "_n"), source="pu").subquery("q", copy=False)
         return select("*", source=ranked).where(_of("q", "_n") <= delta0, copy=False)
 
-    def domain(self, keys: list[str], types: list[Type], numbers: Sequence[str] = ()) -> exp.Select:
-        """The cells, bound as one array of texts a key and numbered from 1, with an array for each of `numbers`.
-
-        Where the backend's type makes one value of several cells, only the first of them (_n = 1) counts.
-        """
-        columns = [(k, of.cell) for k, of in zip(keys, types, strict=True)]
-        cells = self.dialect.cells([*columns, *((name, Type.INT8.cell) for name in numbers)])
-        rank = exp.Window(
-            this=exp.RowNumber(),
-            partition_by=[exp.column(k) for k in keys],
-            order=exp.Order(expressions=[exp.Ordered(this=exp.column("cell"))]),
-            over="OVER",
-        )
-        return select("*", alias(rank, "_n"), source=cells.subquery("c", copy=False))
-
     def largest(self, keys: list[str], types: list[Type], counts: list[str], order: str) -> exp.Select:
         ordered = [
             exp.Ordered(this=exp.column(order), desc=True, nulls_first=False),
@@ -541,13 +524,45 @@ class Emitter:
 
 
 @lru_cache(maxsize=1000)
+def domain(
+    dialect: Engine, keys: tuple[str, ...], types: tuple[Type, ...], numbers: tuple[str, ...] = ()
+) -> str:
+    """The cells, bound as one array of texts a key and numbered from 1, with an array for each of `numbers`.
+
+    Where the backend's type makes one value of several cells, only the first of them (_n = 1) counts.
+    """
+    columns = [(k, of.cell) for k, of in zip(keys, types, strict=True)]
+    cells = dialect.cells([*columns, *((name, Type.INT8.cell) for name in numbers)])
+    rank = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=[exp.column(k) for k in keys],
+        order=exp.Order(expressions=[exp.Ordered(this=exp.column("cell"))]),
+        over="OVER",
+    )
+    return dialect.fragment(select("*", alias(rank, "_n"), source=cells.subquery("c", copy=False)))
+
+
+@lru_cache(maxsize=1000)
+def _counts_of_cells(
+    dialect: Engine, keys: tuple[str, ...], types: tuple[Type, ...], counts: tuple[str, ...]
+) -> str:
+    """Each cell of `d` with its counts of `h`, 0 where it has none."""
+    match = and_(
+        _of("d", "_n").eq(1),
+        *(dialect.same(_of("d", k), _of("h", k), of) for k, of in zip(keys, types, strict=True)),
+    )
+    query = select(_of("d", "cell"), *(_filled(c) for c in counts), source="d")
+    return dialect.fragment(join(query, "h", match, side="LEFT"))
+
+
+@lru_cache(maxsize=1000)
 def _unit_rows(
     policy: Policy, dialect: Engine, table: TableName, columns: tuple[str, ...], units_later: bool
 ) -> tuple[exp.Var, Emitter]:
     """The text of `unit_rows` and what it has noted: statements read the same tables over and over."""
     emitter = Emitter(policy, (), 1, dialect)
     rows = emitter.unit_rows(policy.tables[table], columns, units_later=units_later)
-    return dialect.fragment(rows), emitter
+    return exp.Var(this=dialect.fragment(rows)), emitter
 
 
 def _typed(keys: list[str], types: list[Type]) -> list[Typed]:

@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from rewriter.emit.enforcement import held
 from rewriter.emit.engines.base import Engine
-from rewriter.emit.histogram import Emitter
+from rewriter.emit.histogram import Emitter, domain
 from rewriter.emit.measures import item_type, numbered, signed, unmeasured, with_ranks
 from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
-from rewriter.ir.trees import alias, and_, cast, copied, join, not_, paren, select, with_
+from rewriter.ir.trees import alias, and_, cast, join, not_, paren, select
 from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, Kept
@@ -138,7 +138,7 @@ def weights_query(
     columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
     pairs = select(*columns).distinct().from_(exp.table_("r"), copy=False)
     if left_out:
-        query.add("d", query.emitter.domain(query.keys, query.types))
+        query.add("d", domain(dialect, tuple(query.keys), tuple(query.types)))
         same = [
             dialect.same(exp.column(k, table="d"), dialect.cell(exp.column(k, table="r"), of), of)
             for k, of in zip(query.keys, query.types, strict=True)
@@ -187,7 +187,7 @@ def running_query(node: AggregateNode, times: Sequence[str | None], backend: Que
     query = CellQuery(node, backend, 1)
     name, of = query.keys[measure.time], query.types[measure.time]
     dialect = backend.dialect
-    query.add("d", query.emitter.domain(["t"], [of]))
+    query.add("d", domain(dialect, ("t",), (of,)))
     same = dialect.same(exp.column("t", table="d"), dialect.cell(exp.column(name, table="r"), of), of)
     match = and_(exp.column("_n", table="d").eq(1), same)
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
@@ -226,26 +226,26 @@ class CellQuery:
         self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.types, strict=True)]
         self.unit = (exp.column(UNIT), self.emitter.unit_type(node.relation))
         rows = self.emitter.rows(node, typed=typed, units_later=units_later)
-        self._ctes: list[tuple[str, exp.Expr]] = [("r", rows)]
+        self._ctes: list[tuple[str, str]] = []
         self._kept = 0
+        self.add("r", rows)
 
     def keep(self) -> None:
         """Mark what was added so far, of which the last is read from here on, as what other queries begin with."""
         if self.backend.dialect.keeps_tables:
             self._kept = len(self._ctes)
 
-    def add(self, name: str, body: exp.Query) -> None:
-        self._ctes.append((name, body))
+    def add(self, name: str, body: exp.Query | str) -> None:
+        self._ctes.append((name, self.backend.dialect.fragment(body)))
 
     def add_all(self, named: Sequence[tuple[str, exp.Query]]) -> None:
-        self._ctes += named
+        for name, body in named:
+            self.add(name, body)
 
     def begun(self) -> Self:
-        """A query that begins as this one does, whose tree is used up."""
-        fragment = self.backend.dialect.fragment
-        self._ctes = [(n, b if isinstance(b, exp.Var) else fragment(b)) for n, b in self._ctes]
+        """A query that begins as this one does."""
         made = copy(self)
-        made._ctes = [(name, copied(body)) for name, body in self._ctes]
+        made._ctes = list(self._ctes)
         return made
 
     def group_number(self, delta0: int | None) -> list[exp.Expr]:
@@ -269,7 +269,7 @@ class CellQuery:
         if not self.keys:
             return select(alias(exp.Literal.number(1), "cell"), source=name)
         dialect = self.backend.dialect
-        self.add("d", self.emitter.domain(self.keys, self.types, list(self._numbers)))
+        self.add("d", domain(dialect, tuple(self.keys), tuple(self.types), tuple(self._numbers)))
         same = [
             dialect.same(exp.column(k, table="d"), exp.column(k, table=name), of)
             for k, of in zip(self.keys, self.types, strict=True)
@@ -277,15 +277,14 @@ class CellQuery:
         match = and_(exp.column("_n", table="d").eq(1), *same)
         return join(select(exp.column("cell", table="d"), source="d"), name, match)
 
-    def written(self, query: exp.Select, cells: Cells, *, integers: bool = False) -> HistogramQuery:
-        for name, body in self._ctes[self._kept :]:
-            query = with_(query, name, body)
-        sql, kept = self.backend.dialect.sql(query), None
+    def written(self, query: exp.Select | str, cells: Cells, *, integers: bool = False) -> HistogramQuery:
+        dialect, text, kept = self.backend.dialect, self.backend.dialect.fragment(query), None
         if self._kept:
-            sql, kept = self._begun_with(sql)
+            *before, (name, last) = self._ctes[: self._kept]
+            kept = Kept(name, dialect.sql(last, before), dialect.sql(text, self._ctes[self._kept :]))
         numbers = [tuple(map(str, of_cells)) for of_cells in self._numbers.values()]
         return HistogramQuery(
-            sql,
+            dialect.sql(text, self._ctes),
             (*(CellTexts(cells, n) for n in range(self.arrays)), *numbers),
             self.emitter.rank_used,
             None,
@@ -293,15 +292,6 @@ class CellQuery:
             self.emitter.unique,
             kept,
         )
-
-    def _begun_with(self, rest: str) -> tuple[str, Kept]:
-        """The whole query, of which `rest` is what comes after the kept part; and both apart."""
-        fragment = self.backend.dialect.fragment
-        texts = [(n, b if isinstance(b, exp.Var) else fragment(b)) for n, b in self._ctes[: self._kept]]
-        named = [f"{name} AS (\n{body.name}\n)" for name, body in texts]
-        (*before, _), (name, last) = named, texts[-1]
-        kept = Kept(name, f"WITH {', '.join(before)}\n{last.name}", rest)
-        return f"WITH {', '.join(named)}, {rest.removeprefix('WITH ')}", kept
 
 
 def _ranked(function: str, partition: Sequence[exp.Expr], order: Sequence[exp.Expr]) -> exp.Window:

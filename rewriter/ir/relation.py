@@ -218,8 +218,9 @@ def leaves(*expressions: exp.Expr) -> frozenset[Leaf]:
     """
     found = set()
     for one in expressions:
-        for node in walk(one):
-            spend()
+        nodes = walk(one)
+        spend(len(nodes))
+        for node in nodes:
             if isinstance(node, exp.Column) and not _inner(node, one):
                 found.add((node.table, node.name))
     return frozenset(found)

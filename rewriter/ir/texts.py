@@ -7,6 +7,7 @@ letters. Whatever has more than these goes to sqlglot's own methods.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -31,13 +32,28 @@ def sql_text(node: exp.Expr, dialect: str = "", *, pretty: bool = False) -> str:
     return str(_written(dialect, pretty).generate(node, copy=False))
 
 
-def fragment(node: exp.Expr, dialect: str = "", *, pretty: bool = False) -> exp.Var:
-    """A tree as a leaf of another one, which writes its text there.
+def fragment(node: exp.Expr, dialect: str = "", *, pretty: bool = False) -> str:
+    """The text of a tree as a part of other texts: of `with_queries`, or of a tree that has it as an exp.Var.
 
-    >>> sql_text(exp.Paren(this=fragment(exp.column("a").eq(exp.null()))))
+    >>> sql_text(exp.Paren(this=exp.Var(this=fragment(exp.column("a").eq(exp.null())))))
     '(a = NULL)'
     """
-    return exp.Var(this=_written(dialect, pretty).sql(node))
+    return str(_written(dialect, pretty).sql(node))
+
+
+def with_queries(
+    queries: Sequence[tuple[str, str]], text: str, dialect: str = "", *, pretty: bool = False
+) -> str:
+    """The text of a query, a fragment, behind WITH name AS (query), ... of others.
+
+    >>> with_queries([("a", "SELECT 1 AS b")], "SELECT b FROM a")
+    'WITH a AS (SELECT 1 AS b) SELECT b FROM a'
+    """
+    writer = _written(dialect, pretty)
+    if queries:
+        named = ", ".join(f"{name} AS {writer.wrap(query)}" for name, query in queries)
+        text = f"WITH {named}{writer.sep()}{text}"
+    return text.replace(writer.SENTINEL_LINE_BREAK, "\n") if pretty else text
 
 
 class _Writers(threading.local):
@@ -55,7 +71,7 @@ def _written(dialect: str, pretty: bool) -> Generator:
     if found is None:
         found = _writer(dialect)(pretty=pretty, comments=False, dialect=_dialect(dialect))
         _WRITERS.known[dialect, pretty] = found
-    found._next_name = name_sequence("_t")
+    found._next_name, found.unsupported_messages = name_sequence("_t"), []
     return found
 
 

@@ -56,20 +56,6 @@ def join(
     return query
 
 
-def with_(query: exp.Select, name: str, body: exp.Expr) -> exp.Select:
-    """The query with WITH name AS (body) before it.
-
-    >>> with_(select("*", source="a"), "a", select("b", source="c")).sql()
-    'WITH a AS (SELECT b FROM c) SELECT * FROM a'
-    """
-    cte = exp.CTE(this=body, alias=exp.TableAlias(this=exp.to_identifier(name)))
-    if (clause := query.args.get("with_")) is None:
-        query.set("with_", exp.With(expressions=[cte]))
-    else:
-        clause.append("expressions", cte)
-    return query
-
-
 def limited(query: exp.Select, most: int) -> exp.Select:
     """The query with LIMIT most.
 

@@ -24,7 +24,7 @@ from rewriter.effort import spend
 from rewriter.emit.engines.parts import Guarded, calendar, dates, divided, number, operation, when
 from rewriter.emit.engines.row_expression import called_functions
 from rewriter.ir.relation import Relation
-from rewriter.ir.texts import fragment, sql_text
+from rewriter.ir.texts import fragment, sql_text, with_queries
 from rewriter.ir.trees import (
     alias,
     and_,
@@ -117,12 +117,16 @@ class Engine(ABC):
         self.relation, self.parameters = relation, parameters
         self.types = Types(relation, parameters)
 
-    def sql(self, query: exp.Expr) -> str:
-        """The text of a query, whose tree is used up."""
-        return sql_text(self.settled(query), self.name, pretty=self.pretty)
+    def sql(self, query: exp.Expr | str, ctes: Sequence[tuple[str, str]] = ()) -> str:
+        """The text of a query, whose tree is used up, or of a fragment, behind the fragments `ctes`."""
+        if isinstance(query, exp.Expr):
+            query = sql_text(self.settled(query), self.name, pretty=self.pretty)
+        return with_queries(ctes, query, self.name, pretty=self.pretty)
 
-    def fragment(self, query: exp.Expr) -> exp.Var:
-        """The text of a query, whose tree is used up, as a part of another one's tree."""
+    def fragment(self, query: exp.Expr | str) -> str:
+        """The text of a query, whose tree is used up, as a part of another one's text."""
+        if isinstance(query, str):
+            return query
         return fragment(self.settled(query), self.name, pretty=self.pretty)
 
     def settled(self, query: exp.Expr) -> exp.Expr:
