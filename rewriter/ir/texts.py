@@ -17,8 +17,9 @@ from sqlglot.generator import Generator
 from sqlglot.helper import name_sequence
 
 _CLAUSES = ("from_", "joins", "where", "group", "having", "order", "limit", "offset")
-_SELECT = frozenset({*_CLAUSES, "expressions", "with_"})
+_SELECT = frozenset({*_CLAUSES, "expressions", "distinct", "with_"})
 _TABLE = frozenset({"this", "db", "alias"})
+_SUBQUERY = frozenset({"this", "alias"})
 _OWN_SHAPES = ("spark",)
 """Dialects that write some SELECTs and casts otherwise than as they are."""
 
@@ -126,6 +127,35 @@ def _writer(name: str) -> type[Generator]:
             named = f"{self.sql(args['db'])}.{table}" if args.get("db") else table
             return f"{named}{sep}{self.sql(alias)}" if alias else named
 
+        def indent(
+            self, sql: str, level: int = 0, pad: int | None = None, *skipped: bool, **skips: bool
+        ) -> Any:
+            if not self.pretty or not sql or skipped or any(skips.values()):
+                return super().indent(sql, level, pad, *skipped, **skips)
+            margin = " " * (level * self._indent + (self.pad if pad is None else pad))
+            return margin + sql.replace("\n", f"\n{margin}")
+
+        def subquery_sql(self, expression: exp.Subquery, sep: str = " AS ") -> Any:
+            args = expression.args
+            if any(args[part] for part in args.keys() - _SUBQUERY):
+                return super().subquery_sql(expression, sep)
+            query, shown = self.wrap(expression), self.sql(args.get("alias"))
+            return f"{query}{sep}{shown}" if shown else query
+
+        def tablealias_sql(self, expression: exp.TableAlias) -> Any:
+            args = expression.args
+            if args.get("columns") or not args.get("this"):
+                return super().tablealias_sql(expression)
+            return self.sql(args["this"])
+
+        def group_sql(self, expression: exp.Group) -> Any:
+            if expression.args.keys() != {"expressions"}:
+                return super().group_sql(expression)
+            return self.op_expressions("GROUP BY", expression)
+
+        def star_sql(self, expression: exp.Star) -> Any:
+            return super().star_sql(expression) if any(expression.args.values()) else "*"
+
         def alias_sql(self, expression: exp.Alias) -> str:
             return f"{self.sql(expression.args['this'])} AS {self.sql(expression.args['alias'])}"
 
@@ -135,11 +165,12 @@ def _writer(name: str) -> type[Generator]:
         return f"CAST({self.sql(node.args['this'])} AS {self.sql(node.args['to'])})"
 
     def select(self: Any, node: exp.Expr) -> Any:
-        args = node.args
-        if isinstance(args.get("limit"), exp.Fetch) or any(args[part] for part in args.keys() - _SELECT):
+        args, distinct = node.args, node.args.get("distinct")
+        own = isinstance(args.get("limit"), exp.Fetch) or (distinct and any(distinct.args.values()))
+        if own or any(args[part] for part in args.keys() - _SELECT):
             return dispatched[exp.Select](self, node)
-        shown = self.expressions(node)
-        written = [f"SELECT{self.sep()}{shown}" if shown else "SELECT"]
+        shown, word = self.expressions(node), "SELECT DISTINCT" if distinct else "SELECT"
+        written = [f"{word}{self.sep()}{shown}" if shown else word]
         for clause in _CLAUSES:
             value = args.get(clause)
             if value:

@@ -165,6 +165,8 @@ def walk(root: exp.Expr, *types: type[exp.Expr]) -> Sequence[exp.Expr]:
     """
     nodes = [root]
     for node in nodes:
+        if node.is_primitive:
+            continue
         for value in node.args.values():
             if isinstance(value, exp.Expr):
                 nodes.append(value)
@@ -185,13 +187,17 @@ def copied(node: Node, part: Callable[[exp.Expr], exp.Expr | None] | None = None
         made = type(node)()
         made.comments, made._type = node.comments, node._type
         made._meta = dict(node._meta) if node._meta else None
+        if node.is_primitive:
+            made.args |= node.args
+            return made
         for key, value in node.args.items():
             if isinstance(value, exp.Expr):
                 value = copied(value, part)
+                made._set_parent(key, value)
             elif type(value) is list:
                 value = [copied(v, part) if isinstance(v, exp.Expr) else v for v in value]
+                made._set_parent(key, value)
             made.args[key] = value
-            made._set_parent(key, value)
     return made  # type: ignore[return-value]
 
 
