@@ -24,7 +24,7 @@ from rewriter.emit.measures import LARGEST_SUM, signed, summed, unit_of
 from rewriter.emit.other_queries import CellQuery, QueryContext
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.ir.relation import UNIT
-from rewriter.ir.trees import alias, case, cast, copied, func, join, paren, select
+from rewriter.ir.trees import alias, case, cast, coalesce, copied, grouped, join, paren, select
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, HistogramQuery
 
@@ -86,7 +86,7 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     addend = vectors.backend.dialect.addend
     sums = [alias(exp.Sum(this=addend(exp.column(f"s{n}"))), f"s{n}") for n in numbers]
     rows = [alias(exp.Sum(this=exp.column(f"m{n}")), f"m{n}") for n in numbers]
-    query.add("n", select(*sums, *rows, source="u").group_by(exp.column(UNIT), copy=False))
+    query.add("n", grouped(select(*sums, *rows, source="u"), exp.column(UNIT)))
     turns, means, counted = _places_of_averages(vectors.backend.dialect, tuple(numbers), steps, most)
     query.add("l", turns)
     query.add("a", means)
@@ -178,7 +178,7 @@ def _clipped_sums(
             columns.append(alias(cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
     same = exp.EQ(this=exp.column(UNIT, table=source), expression=exp.column(UNIT, table="n"))
     selected = join(select(exp.column("cell", table=source), *columns, source=source), "n", same)
-    return dialect.fragment(selected.group_by(exp.column("cell", table=source), copy=False))
+    return dialect.fragment(grouped(selected, exp.column("cell", table=source)))
 
 
 def _parts(measure: Total | Joint) -> tuple[str, ...]:
@@ -207,10 +207,8 @@ def _measured(vectors: Vectors) -> CellQuery:
         for other in squares[1:]:
             square = exp.Add(this=square, expression=other)
         lengths.append(alias(exp.Sum(this=square), f"q{number}"))
-    query.add(
-        "n",
-        select(exp.column(UNIT), *lengths, source=source).group_by(exp.column(UNIT), copy=False),
-    )
+    units = select(exp.column(UNIT), *lengths, source=source)
+    query.add("n", grouped(units, exp.column(UNIT)))
     return query
 
 
@@ -273,10 +271,9 @@ def _totals(vectors: Vectors, *, about: bool = False) -> CellQuery:
         # Engines hash rows faster, and in parallel, than they sort those of a COUNT(DISTINCT ...).
         query.add("e", select(exp.column(UNIT), *(copied(k) for k in keys), "x0", source="r").distinct())
         rows = "e"
-    units = select(
-        exp.column(UNIT), *keys, *(alias(value, name) for name, value in values.items()), source=rows
-    )
-    query.add("pu", units.group_by(exp.column(UNIT), *(copied(k) for k in keys), copy=False))
+    shown = (alias(value, name) for name, value in values.items())
+    units = select(exp.column(UNIT), *keys, *shown, source=rows)
+    query.add("pu", grouped(units, exp.column(UNIT), *map(copied, keys)))
     columns = [
         _weighted(name, of) if (of := f"m{name[1:]}") in weights else exp.column(name, table="pu")
         for name in values
@@ -334,14 +331,12 @@ def _counted(value: exp.Expr, name: str, source: str) -> exp.Select:
     """How many rows of each vector have each whole value."""
     whole = alias(cast(value, "BIGINT"), name)
     counted = select("i", whole, alias(exp.Count(this=exp.Star()), "units"), source=source)
-    return counted.group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
+    return grouped(counted, exp.Literal.number(1), exp.Literal.number(2))
 
 
 def _clamped(value: exp.Expr, most: int) -> exp.Expr:
     """A value within +-most, 0 where it is NULL."""
-    above = exp.Greatest(
-        this=func("COALESCE", value, _zero()), expressions=[signed(-most)], ignore_nulls=True
-    )
+    above = exp.Greatest(this=coalesce(value, _zero()), expressions=[signed(-most)], ignore_nulls=True)
     return exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
 
 

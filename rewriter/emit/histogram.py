@@ -36,8 +36,9 @@ from rewriter.ir.trees import (
     alias,
     and_,
     cast,
+    coalesce,
     copied,
-    func,
+    grouped,
     join,
     limited,
     not_,
@@ -134,11 +135,11 @@ def types_query(node: AggregateNode, parameters: Parameters, sent: int) -> str:
     columns += [alias(copied(o.call), f"c{n}") for n, o in enumerate(node.outputs)]
     query = select(*columns)
     if node.outputs:
-        query = query.group_by(*(exp.Literal.number(n + 1) for n in range(len(node.keys))), copy=False)
+        grouped(query, *(exp.Literal.number(n + 1) for n in range(len(node.keys))))
     for number, source in enumerate(node.relation.sources):
         item = _front_source(source)
         query = query.from_(item, copy=False) if number == 0 else join(query, item, kind="CROSS")
-    for found in walk(query, exp.Parameter):
+    for found in walk(query, exp.Parameter) if len(parameters) > sent else ():
         if int(found.name) > sent:
             found.replace(exp.var(f"NULL::{parameters[int(found.name) - 1].type}"))
     return sql_text(query, "postgres")
@@ -175,7 +176,7 @@ def _often_read(measure: Measure) -> bool:
 
 
 def _filled(count: str) -> exp.Expr:
-    return alias(func("COALESCE", _of("h", count), exp.Literal.number(0)), count)
+    return alias(coalesce(_of("h", count), exp.Literal.number(0)), count)
 
 
 def _histogram(node: AggregateNode, keys: list[str], source: str, dialect: Engine) -> exp.Select:
@@ -185,7 +186,7 @@ def _histogram(node: AggregateNode, keys: list[str], source: str, dialect: Engin
         if isinstance(m, (Count, Moment))
     ]
     query = select(*(exp.column(k) for k in keys), *sums, source=source)
-    return query.group_by(*(exp.column(k) for k in keys), copy=False) if keys else query
+    return grouped(query, *(exp.column(k) for k in keys))
 
 
 @dataclass
@@ -223,8 +224,8 @@ class Emitter:
         parts: list[exp.Expr] = [self.rank_key()]
         for value, found in values:
             text = self.dialect.text(copied(value), found)
-            size = func("COALESCE", exp.Length(this=text), exp.Literal.number(-1))
-            parts += [cast(size, "VARCHAR"), func("COALESCE", copied(text), exp.Literal.string(""))]
+            size = coalesce(exp.Length(this=text), exp.Literal.number(-1))
+            parts += [cast(size, "VARCHAR"), coalesce(copied(text), exp.Literal.string(""))]
         joined = parts[0]
         for part in parts[1:]:
             joined = exp.DPipe(

@@ -35,7 +35,7 @@ from rewriter.ir.measure import (
 )
 from rewriter.ir.relation import UNIT, Relation
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select
+from rewriter.ir.trees import alias, and_, case, cast, coalesce, grouped, not_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
@@ -103,11 +103,11 @@ def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> 
         return texts[0]
     joined: exp.Expr = exp.Literal.string("")
     for text in texts:
-        size = cast(func("COALESCE", exp.Length(this=text), exp.Literal.number(-1)), "VARCHAR")
+        size = cast(coalesce(exp.Length(this=text), exp.Literal.number(-1)), "VARCHAR")
         for part in (
             size,
             exp.Literal.string("|"),
-            func("COALESCE", text.copy(), exp.Literal.string("")),
+            coalesce(text.copy(), exp.Literal.string("")),
         ):
             joined = exp.DPipe(this=joined, expression=part)
     return joined
@@ -299,7 +299,8 @@ def per_unit(
             place = values.index((measure.value, measure.argument))
             ranked = not measure.whole and not one_row_per_unit(node.relation)
             columns.append(alias(_sum(measure, place, ranked, dialect), f"v{number}"))
-    return select(*columns, source=source).group_by(exp.column(UNIT), *kept.grouped(keys), copy=False)
+    by = (exp.column(k) for k in kept.grouped(keys))
+    return grouped(select(*columns, source=source), exp.column(UNIT), *by)
 
 
 def _count(measure: Count, number: int) -> exp.Expr:
@@ -331,7 +332,7 @@ def _sum(measure: Moment, place: int, ranked: bool, dialect: Engine) -> exp.Expr
         clamped = exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
         present = not_(exp.Is(this=total, expression=exp.null()))
         total = case((present, clamped))
-    return func("COALESCE", total, exp.Literal.number(0))
+    return coalesce(total, exp.Literal.number(0))
 
 
 def signed(value: int) -> exp.Expr:
@@ -346,7 +347,7 @@ def total(number: int, measure: Measure, dialect: Engine) -> exp.Expr:
     value = exp.Sum(this=dialect.addend(value) if isinstance(measure, Moment) else value)
     if isinstance(measure, Moment):
         # Of no rows SUM is NULL, which GREATEST passes over: the clamp would make a number of it.
-        value = func("COALESCE", value, exp.Literal.number(0))
+        value = coalesce(value, exp.Literal.number(0))
         above = exp.Greatest(this=value, expressions=[signed(-LARGEST_SUM)], ignore_nulls=True)
         value = exp.Least(this=above, expressions=[signed(LARGEST_SUM)], ignore_nulls=True)
     return cast(value, "BIGINT")

@@ -20,7 +20,7 @@ from rewriter.emit.histogram import Emitter, domain
 from rewriter.emit.measures import item_type, numbered, signed, unmeasured, with_ranks
 from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
-from rewriter.ir.trees import alias, and_, cast, join, not_, paren, select
+from rewriter.ir.trees import alias, and_, cast, copied, grouped, join, not_, paren, select
 from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, Kept
@@ -68,8 +68,8 @@ def bins_query(
     counted = query.by_cell("b", cells).select(
         exp.column("bin", table="b"), alias(exp.Count(this=exp.Star()), "c"), copy=False
     )
-    grouped = counted.group_by(exp.Literal.number(1), exp.Literal.number(2), copy=False)
-    return query.written(grouped, cells, integers=True)
+    counted = grouped(counted, exp.Literal.number(1), exp.Literal.number(2))
+    return query.written(counted, cells, integers=True)
 
 
 def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> HistogramQuery:
@@ -81,9 +81,9 @@ def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> His
     query.add("p", binned)
     columns = [exp.column(name, table="p") for name in (UNIT, "bin")]
     counted = query.by_cell("p", cells).select(*columns, alias(exp.Count(this=exp.Star()), "m"), copy=False)
-    query.add("u", counted.group_by(exp.Literal.number(1), *(c.copy() for c in columns), copy=False))
+    query.add("u", grouped(counted, exp.Literal.number(1), *map(copied, columns)))
     rows = alias(cast(exp.Sum(this=exp.column("m")), "BIGINT"), "n")
-    query.add("n", select(exp.column(UNIT), rows, source="u").group_by(exp.column(UNIT), copy=False))
+    query.add("n", grouped(select(exp.column(UNIT), rows, source="u"), exp.column(UNIT)))
     whole = exp.Greatest(
         this=exp.column("n", table="n"), expressions=[exp.Literal.number(tau)], ignore_nulls=True
     )
@@ -92,7 +92,7 @@ def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> His
     shown = [exp.column(name, table="u") for name in ("cell", "bin")]
     same = exp.EQ(this=exp.column(UNIT, table="u"), expression=exp.column(UNIT, table="n"))
     weights = join(select(*shown, alias(cast(weight, "BIGINT"), "c"), source="u"), "n", same)
-    return query.written(weights.group_by(*(c.copy() for c in shown), copy=False), cells, integers=True)
+    return query.written(grouped(weights, *map(copied, shown)), cells, integers=True)
 
 
 def items_query(
@@ -168,7 +168,7 @@ def weights_query(
     if not floor:
         total = exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
     weight = alias(total, "weight")
-    weights = select(*keys, weight, source=source).group_by(*query.keys, copy=False)
+    weights = grouped(select(*keys, weight, source=source), *map(copied, keys))
     if floor > 1:
         weights = weights.having(
             exp.GTE(this=exp.Sum(this=each.copy()), expression=exp.Literal.number(floor))
@@ -198,8 +198,7 @@ def running_query(node: AggregateNode, times: Sequence[str | None], backend: Que
     shown = [*(exp.column(k) for k in query.keys if k != name), exp.column("cell")]
     count = alias(exp.Count(this=exp.Star()), "c")
     counted = select(*shown, count, source="k").where(_at_most("_k", measure.events), copy=False)
-    grouped = counted.group_by(*(c.copy() for c in shown), copy=False)
-    return query.written(grouped, tuple((t,) for t in times))
+    return query.written(grouped(counted, *map(copied, shown)), tuple((t,) for t in times))
 
 
 class CellQuery:

@@ -66,6 +66,17 @@ def limited(query: exp.Select, most: int) -> exp.Select:
     return query
 
 
+def grouped(query: exp.Select, *keys: exp.Expr) -> exp.Select:
+    """The query with GROUP BY keys, if there are any.
+
+    >>> grouped(select("a", source="b"), exp.column("a")).sql()
+    'SELECT a FROM b GROUP BY a'
+    """
+    if keys:
+        query.set("group", exp.Group(expressions=list(keys)))
+    return query
+
+
 def case(*branches: tuple[exp.Expr, exp.Expr], otherwise: exp.Expr | None = None) -> exp.Case:
     """CASE WHEN condition THEN value ... ELSE otherwise END.
 
@@ -103,10 +114,19 @@ def cast(value: exp.Expr, to: str | exp.DataType) -> exp.Expr:
 def func(name: str, *arguments: exp.Expr) -> exp.Expr:
     """name(arguments).
 
-    >>> func("COALESCE", exp.column("a"), exp.Literal.number(0)).sql()
-    'COALESCE(a, 0)'
+    >>> func("NULLIF", exp.column("a"), exp.Literal.number(0)).sql()
+    'NULLIF(a, 0)'
     """
     return exp.func(name, *arguments, copy=False, dialect=_PLAIN)
+
+
+def coalesce(value: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
+    """COALESCE(value, otherwise).
+
+    >>> coalesce(exp.column("a"), exp.Literal.number(0)).sql()
+    'COALESCE(a, 0)'
+    """
+    return exp.Coalesce(this=value, expressions=[otherwise])
 
 
 def paren(value: exp.Expr) -> exp.Paren:

@@ -30,8 +30,8 @@ from rewriter.ir.trees import (
     and_,
     case,
     cast,
+    coalesce,
     data_type,
-    func,
     not_,
     or_,
     paren,
@@ -805,7 +805,7 @@ class Engine(ABC):
             for part in (node.expressions if concat else [node.this, node.expression])
         ]
         if concat:
-            parts = [func("COALESCE", part, exp.Literal.string("")) for part in parts]
+            parts = [coalesce(part, exp.Literal.string("")) for part in parts]
         found = parts[0]
         for part in parts[1:]:
             found = exp.DPipe(this=found, expression=part)

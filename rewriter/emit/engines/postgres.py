@@ -10,7 +10,7 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, number, operation, when
 from rewriter.ir.relation import leaf
-from rewriter.ir.trees import and_, case, cast, func, or_, paren
+from rewriter.ir.trees import and_, case, cast, coalesce, func, or_, paren
 from rewriter.ir.types import INTEGERS, SPAN, Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar import float_guards
@@ -226,7 +226,7 @@ def _filled(value: exp.Expr, of: Type) -> exp.Expr:
     stand_in = cast(exp.Literal.string(_STAND_INS.get(_cell(of), "")), _cell(of))
     if of is Type.NUMERIC:
         stand_in = cast(exp.Literal.number(0), "DECIMAL")
-    return func("COALESCE", value.copy(), stand_in)
+    return coalesce(value.copy(), stand_in)
 
 
 POSTGRES = Postgres()
