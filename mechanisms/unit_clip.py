@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -106,21 +106,12 @@ class UnitClip:
         >>> [UnitClip(eps_per=Fraction(1), anchor=10, cells=1).length_of(n) for n in range(6)]
         [10, 12, 14, 17, 20, 24]
         """
-        twice = math.isqrt(math.isqrt((self.anchor << 1) ** STEPS << place))
-        return (twice + 1) // 2
+        return _length_of(self.anchor, place)
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """The candidates, ascending; equal ones only once. Bin n holds the units that are longer than length n - 1."""
-        found: list[int] = []
-        longest = self._longest
-        for place in range(STEPS * LARGEST_TOTAL.bit_length()):
-            length = self.length_of(place)
-            if length > longest:
-                break
-            if not found or length > found[-1]:
-                found.append(length)
-        return tuple(found)
+        return _lengths(self.anchor, self._longest)
 
     @property
     def places(self) -> int:
@@ -281,3 +272,19 @@ def root_up(square: Fraction) -> Fraction:
     if root**2 == square:
         return root
     return Fraction(math.isqrt((top << 80) // bottom) + 1, 1 << 40)
+
+
+def _length_of(anchor: int, place: int) -> int:
+    return (math.isqrt(math.isqrt((anchor << 1) ** STEPS << place)) + 1) // 2
+
+
+@lru_cache(maxsize=1000)
+def _lengths(anchor: int, longest: int) -> tuple[int, ...]:
+    found: list[int] = []
+    for place in range(STEPS * LARGEST_TOTAL.bit_length()):
+        length = _length_of(anchor, place)
+        if length > longest:
+            break
+        if not found or length > found[-1]:
+            found.append(length)
+    return tuple(found)

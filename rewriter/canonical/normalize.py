@@ -97,6 +97,13 @@ def canonical_conjuncts(
     return tuple(found[text] for text in sorted(found))
 
 
+def conditions_met(relation: Relation) -> tuple[exp.Expr, ...]:
+    """The canonical conjuncts of all that a relation's rows meet, found once: every query of them begins with it."""
+    if "met" not in relation.noted:
+        relation.noted["met"] = canonical_conjuncts(relation.met, relation)
+    return relation.noted["met"]
+
+
 def text_of(node: exp.Expr) -> str:
     """An expression as a text that no other one has, whatever its parentheses.
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
+from rewriter.canonical.normalize import canonical, canonical_conjuncts, conditions_met, text_of
 from rewriter.effort import EXPANDED, spend
 from rewriter.emit.context import Output, Typed
 from rewriter.emit.enforcement import check_units, held
@@ -289,7 +289,7 @@ class Emitter:
         """
         check_units(relation)
         spend(EXPANDED)
-        conditions = canonical_conjuncts(relation.met, relation)
+        conditions = conditions_met(relation)
         ons = [c for s in relation.sources for c in s.on or ()]
         outside = [c for j in relation.semi_joins for c in j.outside]
         needed = leaves(*used, *conditions, *ons, *outside)

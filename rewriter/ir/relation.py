@@ -150,7 +150,8 @@ class Relation:
     """Rows of `sources` joined under `conditions` (AND); `scope` is what names mean: (table alias, fields), in order.
 
     `merged` are the columns that USING or NATURAL joined, which an unqualified name finds first; `limit` is a LIMIT or
-    OFFSET on the rows, which nothing may be built on. With `filled` the groups are the public rows, met or not.
+    OFFSET on the rows, which nothing may be built on. With `filled` the groups are the public rows, met or not. `noted`
+    is what passes have found out about it.
     """
 
     sources: tuple[Source, ...]
@@ -160,6 +161,9 @@ class Relation:
     scope: tuple[tuple[str, tuple[Field, ...]], ...] = ()
     merged: Mapping[str, exp.Expr] = field(default_factory=dict)
     filled: ZeroFill | None = None
+    noted: dict[str, tuple[exp.Expr, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def private(self) -> bool:
