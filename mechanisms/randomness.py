@@ -102,20 +102,20 @@ def encoded(value: Plain) -> bytes:
     TypeError for a float, whose text is no exact value, and for any other type.
     """
     match value:
+        case str():
+            letter, content = b"s", value.encode(errors="surrogatepass")
+        case tuple() | list():
+            letter, content = b"l", b"".join(map(encoded, value))
         case None:
             letter, content = b"n", b""
         case bool():
             letter, content = b"b", b"1" if value else b"0"
         case int():
             letter, content = b"i", str(value).encode()
-        case str():
-            letter, content = b"s", value.encode(errors="surrogatepass")
         case bytes():
             letter, content = b"y", value
         case Fraction():
             letter, content = b"q", str(value).encode()
-        case tuple() | list():
-            letter, content = b"l", b"".join(map(encoded, value))
         case _:
             raise TypeError(f"a {type(value).__name__} has no canonical encoding")
     return b"%c%d:%b" % (letter, len(content), content)

@@ -64,7 +64,7 @@ _ABSENT: dict[type[exp.Expr], str] = {exp.RegexpLike: "!~", exp.RegexpILike: "!~
 def _said(tree: exp.Expr) -> exp.Expr:
     """The tree with functions by the names that they were called by, and operators where nothing was called."""
     copy = copied(tree)
-    for node in reversed(walk(copy)):
+    for node in reversed([n for n in walk(copy) if not n.is_primitive]):
         name = str(node.meta.get(CALLED, "")).lower()
         if name in _NAMES:
             node.replace(exp.Anonymous(this=name, expressions=_arguments(node)))
