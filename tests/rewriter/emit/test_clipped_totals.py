@@ -280,6 +280,14 @@ def test_weighted_sums_are_those_of_the_mechanism() -> None:
             assert [found[number, part] for number in range(1, len(cells) + 1)] == expected.tolist()
 
 
+def test_a_text_of_several_lines_stays_what_it_is() -> None:
+    (node,) = split_query("SELECT COUNT(x) FROM t WHERE g = E'a\\n  b'", POLICY).nodes
+    assert isinstance(node, AggregateNode)
+    query = lengths_query(Vectors(node, [Vector(0)], ((),), QueryContext(POLICY, (), DUCKDB)), 4, 200)
+    assert query.kept is not None
+    assert "'a\n  b'" in query.sql and "'a\n  b'" in query.kept.sql
+
+
 @pytest.mark.parametrize("multiplier", [0, -1, 65])
 def test_no_total_is_multiplied_by_more_than_a_bigint_holds(multiplier: int) -> None:
     (node,) = split_query("SELECT g, COUNT(x) FROM t GROUP BY g", POLICY).nodes
