@@ -2,6 +2,8 @@
 
 Names, columns, types and SELECTs make up most of a text, and ours have few clauses: they are written here, to the same
 letters. Whatever has more than these goes to sqlglot's own methods.
+
+Why: docs/decisions/sqlglot-is-interpreted.md.
 """
 
 from __future__ import annotations

@@ -102,6 +102,10 @@ MAKE = {
         "-m benchmarks.peers .venv",
         "tests/benchmarks/peers/test_peers.py::test_ours_answers_within_the_budget_of_one_answer",
     ),
+    "bench-planning": (
+        "-m benchmarks.latency.planning",
+        "tests/benchmarks/latency/test_planning.py::test_planning",
+    ),
     "bench-ratios": (
         "-m benchmarks.latency.ratios sample tpch",
         "tests/benchmarks/latency/test_ratios.py::test_a_statement_is_timed_in_every_way",
