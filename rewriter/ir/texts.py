@@ -22,8 +22,8 @@ _CLAUSES = ("from_", "joins", "where", "group", "having", "order", "limit", "off
 _SELECT = frozenset({*_CLAUSES, "expressions", "distinct", "with_"})
 _TABLE = frozenset({"this", "db", "alias"})
 _SUBQUERY = frozenset({"this", "alias"})
-_OWN_SHAPES = ("spark",)
-"""Dialects that write some SELECTs and casts otherwise than as they are."""
+_PLAIN = ("", "postgres", "duckdb")
+"""Dialects that write all SELECTs and casts as they are."""
 
 
 def sql_text(node: exp.Expr, dialect: str = "", *, pretty: bool = False) -> str:
@@ -181,5 +181,5 @@ def _writer(name: str) -> type[Generator]:
         return f"{self.sql(args['with_'])}{self.sep()}{text}" if args.get("with_") else text
 
     dispatched = Writer()._dispatch
-    dispatch |= dispatched if name in _OWN_SHAPES else {**dispatched, exp.Cast: cast, exp.Select: select}
+    dispatch |= {**dispatched, exp.Cast: cast, exp.Select: select} if name in _PLAIN else dispatched
     return Writer
