@@ -156,7 +156,7 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     return vectors.measured.begun().written(summed, vectors.cells, integers=True)
 
 
-@lru_cache(maxsize=1000)
+@lru_cache(maxsize=100)
 def _clipped_sums(
     dialect: Engine, source: str, clipped: tuple[tuple[int, tuple[str, ...], tuple[int, int]], ...]
 ) -> str:
