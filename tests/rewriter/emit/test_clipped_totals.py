@@ -285,7 +285,8 @@ def test_a_text_of_several_lines_stays_what_it_is() -> None:
     assert isinstance(node, AggregateNode)
     query = lengths_query(Vectors(node, [Vector(0)], ((),), QueryContext(POLICY, (), DUCKDB)), 4, 200)
     assert query.kept is not None
-    assert "'a\n  b'" in query.sql and "'a\n  b'" in query.kept.sql
+    assert "'a\n  b'" in query.sql
+    assert "'a\n  b'" in query.kept.sql
 
 
 @pytest.mark.parametrize("multiplier", [0, -1, 65])
