@@ -26,7 +26,7 @@ from rewriter.emit.histogram import (
     types_query,
 )
 from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
-from rewriter.emit.outline import Outline, Part, cells_query, measured_text, of_units, outline
+from rewriter.emit.outline import Measured, Outline, Part, cells_query, of_units, outline
 from rewriter.emit.readable import readable
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
@@ -46,6 +46,7 @@ __all__ = [
     "MAX_ELEMENTS",
     "PASSES",
     "Constant",
+    "Measured",
     "Outline",
     "Part",
     "QueryContext",
@@ -70,7 +71,6 @@ __all__ = [
     "known_cells",
     "lasting",
     "lengths_query",
-    "measured_text",
     "node_columns",
     "node_text",
     "of_units",

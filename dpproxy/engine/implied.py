@@ -30,7 +30,7 @@ from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.unit_clip import UnitClip
-from rewriter.api import Outline, Part, cells_query, of_units
+from rewriter.api import Measured, Outline, Part, cells_query, of_units
 from rewriter.plan import Cell
 from rewriter.refusal import Refusal
 
@@ -109,7 +109,7 @@ class _Candidate:
         return not self.within, max(self.parts[SUM].deviations)
 
 
-Sought = dict[bytes, tuple[int, tuple[Part, ...]]]
+Sought = dict[bytes, list[tuple[int, tuple[Part, ...]]]]
 Noted = tuple[Mapping[bytes, int], str]
 NOTHING: Noted = {}, ""
 
@@ -121,11 +121,11 @@ def measures(plan: ReleasePlan) -> Noted:
         return NOTHING  # a length of weighted vectors says nothing of what it leaves out of a sum
     if (gaps := asked.gaps(plan.node.cells or ())) is None:
         return NOTHING
-    node, filters = plan.node, [plan.keys.part(f.identity) for f in asked.filters]
+    node = plan.node
     found = {
-        plan.keys.measure(*text, sorted(filters)): place
-        for place in range(len(node.aggregate.measures))
-        if (text := node.measured_text(place)) is not None
+        _key(plan, measured, measured.filters): place
+        for place, measured in enumerate(asked.measures)
+        if measured is not None
     }
     groups = Groups(
         node.asked,
@@ -141,23 +141,24 @@ def measures(plan: ReleasePlan) -> Noted:
 
 
 def sought(plan: ReleasePlan) -> Sought:
-    """The keys of measures that may imply those of a plan: by each the place, and the filters that remain for cells.
-
-    Empty where one of the plan's measures can be implied by none.
-    """
-    if (asked := _outline(plan)) is None:
-        return {}
-    names = {part: plan.keys.part(part.identity) for part in asked.filters}
-    sizes = range(len(names) + 1)
+    """The keys of measures that may imply those of a plan: by each the places, and the filters left for cells."""
     found: Sought = {}
-    for place in range(len(plan.node.aggregate.measures)):
-        if (text := plan.node.measured_text(place)) is None:
-            return {}
-        subsets = chain.from_iterable(combinations(names, size) for size in sizes)
+    if (asked := _outline(plan)) is None:
+        return found
+    for place, measured in enumerate(asked.measures):
+        if measured is None:
+            continue
+        sizes = range(len(measured.filters) + 1)
+        subsets = chain.from_iterable(combinations(measured.filters, size) for size in sizes)
         for left in islice(subsets, MOST_SUBSETS):
-            kept = sorted(name for part, name in names.items() if part not in left)
-            found[plan.keys.measure(*text, kept)] = (place, left)
+            kept = [part for part in measured.filters if part not in left]
+            found.setdefault(_key(plan, measured, kept), []).append((place, left))
     return found
+
+
+def _key(plan: ReleasePlan, measured: Measured, filters: Iterable[Part]) -> bytes:
+    names = sorted(plan.keys.part(part.identity) for part in filters)
+    return plan.keys.measure(measured.text, measured.scanned, names)
 
 
 def implied(
@@ -170,9 +171,9 @@ def implied(
     """The answer of a plan from measures that its account owns, by the `keys` of `sought`; None if one is missing."""
     groupings: dict[tuple[int, tuple[Part, ...], Groups], list[OwnedMeasure]] = {}
     for one in owned:
-        place, left = keys[one.key]
         groups = replace(Groups.load(one.groups), asked="", units="", caps="", allowed=())
-        groupings.setdefault((place, left, groups), []).append(one)
+        for place, left in keys[one.key]:
+            groupings.setdefault((place, left, groups), []).append(one)
     best: dict[int, _Candidate] = {}
     for (place, left, groups), found in groupings.items():
         if _query(plan, left, groups, ()) is None:

@@ -37,7 +37,6 @@ from rewriter.api import (
     known_cells,
     lasting,
     lengths_query,
-    measured_text,
     node_columns,
     node_text,
     outline,
@@ -216,16 +215,8 @@ class BoundNode:
 
     @property
     def outline(self) -> Outline | None:
-        """Its filters and keys, None where its rows are not those of its relation alone."""
+        """Its measures and keys, None where its rows are not those of its relation alone."""
         return self.noted("outline", lambda n: (outline(n.aggregate, n.policy, n.parameters),))[0]
-
-    def measured_text(self, place: int) -> tuple[str, Scanned] | None:
-        """As `text_of`, whatever the groups and filters; None for a measure that tells nothing of other groups."""
-
-        def written(node: BoundNode) -> tuple[tuple[str, Scanned] | None]:
-            return (measured_text(node.aggregate, place, node.policy, node.parameters),)
-
-        return self.noted(("measured", place), written)[0]
 
     def over(self, cells: Cells) -> BoundNode:
         """The same node over these groups as a known domain."""

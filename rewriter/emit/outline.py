@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from sqlglot import exp
 
@@ -17,8 +18,8 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.emit.histogram import Scanned, node_text
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
-from rewriter.ir.relation import Leaf, Relation, leaf, leaves
-from rewriter.ir.trees import alias, cast, copied, data_type, select
+from rewriter.ir.relation import Leaf, Relation, conjuncts, leaf, leaves
+from rewriter.ir.trees import alias, and_, cast, copied, data_type, select
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cell
 from rewriter.policy import Column, Policy
@@ -40,13 +41,26 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A measure over a node's rows before filters and groups: its text, the stored columns that it reads, and the
+    filters on the rows that it counts, its own FILTER among them."""
+
+    text: str
+    scanned: Scanned
+    filters: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
 class Outline:
-    """The filters and keys of a node. A filter reads one source, and no other query."""
+    """The measures and keys of a node. A filter reads one source, and no other query.
+
+    `measures`: None for those of which other groups tell nothing.
+    """
 
     relation: Relation
     columns: Mapping[Leaf, str]
     """How each column that they read is declared, or computed."""
-    filters: tuple[Part, ...] = ()
+    measures: tuple[Measured | None, ...] = ()
     keys: tuple[Part, ...] = ()
 
     def identity(self, value: exp.Expr) -> Identity:
@@ -82,10 +96,14 @@ def outline(node: AggregateNode, policy: Policy, parameters: Parameters) -> Outl
     relation = node.relation
     if relation.filled is not None or relation.limit is not None:
         return None
-    filters = canonical_conjuncts(
-        (with_constants(c, parameters) for c in relation.conditions if _filters(c)), relation
-    )
+    filters = tuple(c for c in relation.conditions if _filters(c))
+    measures = [_apart(m) for m in map(plain, node.measures) if m is not None]
     keys = [with_constants(k, parameters) for k in node.keys]
+
+    def conjuncts_of(conditions: Iterable[exp.Expr]) -> tuple[exp.Expr, ...]:
+        return canonical_conjuncts((with_constants(c, parameters) for c in conditions), relation)
+
+    filtered = [conjuncts_of((*filters, *own)) for _, own in measures]
 
     def column(at: Leaf) -> str:
         source = relation.source(at[0])
@@ -93,21 +111,23 @@ def outline(node: AggregateNode, policy: Policy, parameters: Parameters) -> Outl
             return repr(source.column(at[1]))
         return _rows_text(node, policy, parameters, keys=(leaf(*at),))[0]
 
-    found = Outline(relation, {at: column(at) for at in leaves(*filters, *keys)})
-    return replace(found, filters=found.parts(filters), keys=found.parts(keys))
+    found = Outline(relation, {at: column(at) for at in leaves(*chain(*filtered), *keys)})
+    made = (
+        Measured(*_rows_text(node, policy, parameters, measures=(measure,)), found.parts(conditions))
+        for (measure, _), conditions in zip(measures, filtered, strict=True)
+    )
+    return replace(
+        found,
+        measures=tuple(None if plain(m) is None else next(made) for m in node.measures),
+        keys=found.parts(keys),
+    )
 
 
-def measured_text(
-    node: AggregateNode, place: int, policy: Policy, parameters: Parameters
-) -> tuple[str, Scanned] | None:
-    """The text of a measure over a node's rows before filters and groups; None for what other groups tell nothing of.
-
-    A count of units is the same whether it is released as one or as a total.
-    """
-    measure = plain(node.measures[place])
-    if measure is None:
-        return None
-    return _rows_text(node, policy, parameters, measures=(measure,))
+def _apart(measure: Measure) -> tuple[Measure, tuple[exp.Expr, ...]]:
+    """A measure without the conditions of its FILTER that filter rows, and these."""
+    own = conjuncts(measure.argument)
+    kept = [copied(c) for c in own if not _filters(c)]
+    return replace(measure, argument=and_(*kept) if kept else None), tuple(filter(_filters, own))
 
 
 def plain(measure: Measure) -> Measure | None:

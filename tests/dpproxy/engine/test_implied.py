@@ -295,6 +295,25 @@ def test_filters_that_both_have_and_averages(ann: Analyst) -> None:
 
 
 @pytest.mark.service
+def test_a_filter_of_a_measure_is_one_of_rows(service: Service, ann: Analyst) -> None:
+    ann.ask(SALES)
+    cells = raw(service, ann.name)
+    north = sum(s for (_, shop), (s, _) in cells.items() if shop == "north")
+    for measure in (
+        "SUM(amount) FILTER (WHERE shop = 'north')",
+        "SUM(CASE WHEN shop = 'north' THEN amount ELSE 0 END)",
+    ):
+        assert free(ann, f"SELECT {measure} FROM sales") == [(str(north),)]
+    (both,) = free(ann, "SELECT COUNT(*), COUNT(*) FILTER (WHERE day < '2024-01-03') FROM sales")
+    early = sum(n for (day, _), (_, n) in cells.items() if str(day) < "2024-01-03")
+    assert both == (str(sum(n for _, n in cells.values())), str(early))
+    ann.ask("SELECT day, SUM(amount) FILTER (WHERE kind = 'k1') AS s FROM sales GROUP BY day")
+    free(ann, "SELECT SUM(amount) FROM sales WHERE kind = 'k1' AND day < '2024-01-04'")
+    other = "SELECT SUM(amount) FILTER (WHERE kind = 'k2') FROM sales"
+    assert costs(ann, other, {"dpproxy.reuse": "always"}) == 1
+
+
+@pytest.mark.service
 def test_an_account_reads_its_own_purchases_alone(service: Service) -> None:
     """Neither another account's nor those that a shared account was charged for make a question free."""
     ann, bob = Analyst(service, "team ann"), Analyst(service, "team bob")
