@@ -305,7 +305,7 @@ class QueryEngine:
         """An implied answer whose error is small enough, or any where the session takes all; None without one."""
         if (wish := self._reuse(request)) == "off":
             return None
-        found = self._purchases.implied(climb.plans[max(climb.plans)], account)
+        found = self._purchases.implied(climb.plans[max(climb.plans)], account, "off")
         if found is None or not (wish == "always" or climb.met(found.table)):
             return None
         return self._purchases.reused(request, found, account)
@@ -438,13 +438,15 @@ class QueryEngine:
         self, request: QueryRequest, plan: ReleasePlan, node: BoundNode, epoch: str, account: str
     ) -> Explained:
         """A plan with what other levels of it cost this account, where they can be bought, and with what is implied."""
-        free = self._purchases.implied(plan, account)
         wish = self._reuse(request)
+        sought = target(self._config.privacy, request.settings)
+        free = self._purchases.implied(plan, account, wish if sought is None else "off")
+        if free is not None and free.rest is not None:
+            plan, node = free.rest, free.rest.node
         if not climbs(plan) or self._config.privacy.noise == "laplace":
             return Explained(plan, implied=free, reused=_taken(free, wish))
         levels = [*self._levels(node, request.settings, epoch).values()][::2]
         keys = {rung.request_key for level in levels for rung in (level, *level.rungs)}
-        sought = target(self._config.privacy, request.settings)
         search = None if sought is None else self._climb(request, sought, node, account, epoch)
         taken = _taken(free, wish)
         if search is not None and free is not None and wish == "on":

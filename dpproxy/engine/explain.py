@@ -50,7 +50,8 @@ class Explained:
         levels: how it would be at others, ascending; none where its precision cannot be bought.
         paid: the request keys that the account has paid for.
         search: where an error is asked for, that search.
-        implied: what the account's other purchases imply about it, where it has not paid for it itself.
+        implied: what the account's other purchases imply about it, or about measures that were asked with it, where it
+            has not paid for it itself.
         reused: that is the answer.
     """
 
@@ -64,12 +65,17 @@ class Explained:
     @property
     def least(self) -> Charge:
         """What it costs at first."""
-        return self.search.first_price() if self.search and not self.reused else self.price
+        return self.search.first_price() if self.search and not self.free else self.price
 
     @property
     def price(self) -> Charge:
         """The most that it can cost."""
-        return Charge(0, 0) if self.reused else self.fresh
+        return Charge(0, 0) if self.free else self.fresh
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing of it is bought."""
+        return self.reused and self.implied is not None and self.implied.rest is None
 
     @property
     def fresh(self) -> Charge:
@@ -189,7 +195,7 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
     if explained.implied is not None:
         yield "Implied", _implied(explained.implied, reused=explained.reused)
     begins = f", for an error of {search.target}; {search.first_price()} at first" if search else ""
-    afresh = " where it is not implied" if explained.reused else ""
+    afresh = " where it is not implied" if explained.free else ""
     yield "Cost", f"at most {explained.fresh}{afresh}{begins}"
     if left is not None:
         yield "Left", str(left)
@@ -205,9 +211,7 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
 def _implied(answer: ImpliedAnswer, *, reused: bool) -> str:
     """The free answer, and how to have the other one."""
     instead = "off` to buy it afresh" if reused else "always` to take it"
-    said = (
-        f"{answer.table.source}: costs nothing, standard deviation {answer.table.deviations() or 'unknown'}"
-    )
+    said = f"{answer.source}: costs nothing, standard deviation {answer.table.deviations() or 'unknown'}"
     return f"{said}; `SET dpproxy.reuse = {instead}"
 
 

@@ -25,7 +25,7 @@ from dpproxy.engine.cap_notes import caps
 from dpproxy.engine.group_selection import ROWS, SUM, FullDomain, MeasuredColumn, Place
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.totals import TotalsMeasurement
-from dpproxy.engine.optimizer import MOST_COMPLETE
+from dpproxy.engine.optimizer import MOST_COMPLETE, part
 from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
@@ -80,17 +80,44 @@ class Groups:
 
 @dataclass(frozen=True)
 class ImpliedAnswer:
-    """An answer that need not be bought.
+    """An answer of which some need not be bought.
 
     Attributes:
-        table: its rows.
+        table: its rows, of the measures that are implied.
         sources: the request keys of the answers that it is computed from.
         within: its error is at most that of a fresh answer, as far as that is known beforehand.
+        places: of these measures in their plan.
+        rest: the plan of the other measures, which have to be bought; None without any.
     """
 
     table: ReleasedTable
     sources: tuple[bytes, ...]
     within: bool
+    places: tuple[int, ...]
+    rest: ReleasePlan | None
+
+    @property
+    def source(self) -> str:
+        """Where it is from, with the names of its columns where it has not all of them."""
+        if self.rest is None:
+            return self.table.source
+        names = dict.fromkeys(column.name for column in self.table.columns)
+        return f"{', '.join(names)} {self.table.source}"
+
+    def with_rest(self, plan: ReleasePlan, bought: ReleasedTable) -> ReleasedTable:
+        """The answer of the whole `plan`, from the rest as it was bought."""
+        others = [n for n in range(len(plan.node.aggregate.measures)) if n not in self.places]
+        measured = {(self.places[n], at): column for (n, at), column in self.table.measured.items()}
+        measured |= {(others[n], at): column for (n, at), column in bought.measured.items()}
+        table = plan.implied(measured, f"{self.table.mechanism}, {bought.mechanism}")
+        return replace(
+            table,
+            caps="; ".join(dict.fromkeys(filter(None, (self.table.caps, bought.caps)))),
+            source=self.source,
+            charged=bought.charged,
+            left=bought.left,
+            replayed=bought.replayed,
+        )
 
 
 @dataclass(frozen=True)
@@ -107,6 +134,47 @@ class _Candidate:
     @property
     def rank(self) -> tuple[bool, float]:
         return not self.within, max(self.parts[SUM].deviations)
+
+
+@dataclass(frozen=True)
+class Implied:
+    """By its place in a plan, the best candidate of each measure that has one."""
+
+    plan: ReleasePlan
+    best: Mapping[int, _Candidate]
+
+    @property
+    def whole(self) -> ImpliedAnswer | None:
+        """The answer without a purchase, None where a measure is missing."""
+        places = range(len(self.plan.node.aggregate.measures))
+        return self._answer(tuple(places), None) if self.best.keys() >= set(places) else None
+
+    def partial(self, *, always: bool) -> ImpliedAnswer | None:
+        """The measures that have the error of a fresh answer, or any error, where others do not; None without both."""
+        measures = set(range(len(self.plan.node.aggregate.measures)))
+        taken = {place for place, one in self.best.items() if always or one.within}
+        used_by = [set(output.measures) for output in self.plan.node.aggregate.outputs]
+        while split := [used for used in used_by if used & taken and not used <= taken]:
+            taken -= {place for used in split for place in used}
+        if not taken or taken == measures:
+            return None
+        return self._answer(tuple(sorted(taken)), part(self.plan, sorted(measures - taken)))
+
+    def _answer(self, places: tuple[int, ...], rest: ReleasePlan | None) -> ImpliedAnswer:
+        plan = self.plan if rest is None else part(self.plan, places)
+        chosen = [self.best[place] for place in places]
+        measured: dict[Place, MeasuredColumn] = {
+            (n, at): column for n, one in enumerate(chosen) for at, column in one.parts.items()
+        }
+        table = plan.implied(measured, ", ".join(dict.fromkeys(one.mechanism for one in chosen)))
+        capped = "; ".join(dict.fromkeys(filter(None, (one.groups.caps for one in chosen))))
+        return ImpliedAnswer(
+            replace(table, caps=capped, source=f"from {', '.join(dict.fromkeys(map(_said, chosen)))}"),
+            tuple({one.request_key: one for candidate in chosen for one in candidate.owned}),
+            all(one.within for one in chosen),
+            places,
+            rest,
+        )
 
 
 Sought = dict[bytes, list[tuple[int, tuple[Part, ...]]]]
@@ -162,13 +230,16 @@ def _key(plan: ReleasePlan, measured: Measured, filters: Iterable[Part]) -> byte
 
 
 def implied(
-    plan: ReleasePlan,
-    keys: Sought,
-    owned: Iterable[OwnedMeasure],
-    stored: Stored,
-    rows: Rows,
-) -> ImpliedAnswer | None:
-    """The answer of a plan from measures that its account owns, by the `keys` of `sought`; None if one is missing."""
+    plan: ReleasePlan, keys: Sought, owned: Iterable[OwnedMeasure], stored: Stored, rows: Rows
+) -> Implied:
+    """What of a plan follows from measures that its account owns, by the `keys` of `sought`."""
+    return Implied(plan, _best(plan, keys, owned, stored, rows))
+
+
+def _best(
+    plan: ReleasePlan, keys: Sought, owned: Iterable[OwnedMeasure], stored: Stored, rows: Rows
+) -> dict[int, _Candidate]:
+    """The best candidate of each place that has one."""
     groupings: dict[tuple[int, tuple[Part, ...], Groups], list[OwnedMeasure]] = {}
     for one in owned:
         groups = replace(Groups.load(one.groups), asked="", units="", caps="", allowed=())
@@ -181,20 +252,7 @@ def implied(
         for candidate in _candidates(plan, place, left, found, stored, rows):
             if place not in best or candidate.rank < best[place].rank:
                 best[place] = candidate
-    if len(best) < len(plan.node.aggregate.measures):
-        return None
-    measured: dict[Place, MeasuredColumn] = {
-        (place, part): column for place, one in best.items() for part, column in one.parts.items()
-    }
-    table = plan.implied(measured, ", ".join(dict.fromkeys(one.mechanism for one in best.values())))
-    capped = "; ".join(dict.fromkeys(filter(None, (one.groups.caps for one in best.values()))))
-    sources = {one.request_key: one for best_one in best.values() for one in best_one.owned}
-    said = dict.fromkeys(_said(one) for one in best.values())
-    return ImpliedAnswer(
-        replace(table, caps=capped, source=f"from {', '.join(said)}"),
-        tuple(sources),
-        all(one.within for one in best.values()),
-    )
+    return best
 
 
 def _said(candidate: _Candidate) -> str:

@@ -99,7 +99,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import MOST_ITEMS, ONE, DPSips, PrunedSips, WeightedGaussian
 from mechanisms.randomness import Plain
-from rewriter.api import is_empty
+from rewriter.api import is_empty, node_text
 from rewriter.ir.measure import Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
 from rewriter.logical.plan import UNITS, AggregateNode
@@ -219,6 +219,32 @@ def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> Releas
     key = keys.release(node, None if selection is None else selection.parameters)
     stream = keys.stream(node, mechanism) if begin is not None else None
     return ReleasePlan(node, terms, selection, (), None, key, key, keys, stream)
+
+
+def part(plan: ReleasePlan, places: Sequence[int]) -> ReleasePlan:
+    """The plan of some of a plan's measures, as if nothing else had been asked; every cell of it is measured."""
+    aggregate, policy, parameters = plan.node.aggregate, plan.node.policy, plan.node.parameters
+    at = {place: n for n, place in enumerate(places)}
+    names = aggregate.names or ("",) * len(aggregate.outputs)
+    factors = aggregate.factors or (Fraction(1),) * len(aggregate.outputs)
+    shown = [
+        (replace(output, measures=tuple(at[place] for place in output.measures)), name, factor)
+        for output, name, factor in zip(aggregate.outputs, names, factors, strict=True)
+        if at.keys() >= set(output.measures)
+    ]
+    fewer = replace(
+        aggregate,
+        measures=tuple(aggregate.measures[place] for place in places),
+        outputs=tuple(output for output, _, _ in shown),
+        names=tuple(name for _, name, _ in shown),
+        factors=tuple(factor for _, _, factor in shown),
+        k=None,
+        order_by=None,
+    )
+    text, scanned = node_text(fewer, policy, parameters)
+    values = {at[place]: node for place, node in plan.node.values.items() if place in at}
+    node = replace(plan.node, aggregate=fewer, text=text, scanned=scanned, values=values)
+    return plan_release(node, plan.terms.at(plan.level), plan.keys)
 
 
 def smaller(plan: ReleasePlan, left: Charge) -> ReleasePlan:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
@@ -40,6 +41,7 @@ from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.front.waiting import waiting
+from mechanisms.histogram import Cost
 from rewriter.effort import bounded
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
@@ -87,31 +89,58 @@ class Purchases:
         `reuse`: whether what is implied is not bought.
         """
         plans = list({plan.request_key: plan for plan in plans}.values())
-        free = self._reused(request, [plan for plan in plans if plan.rungs], chain[0], reuse)
-        plans = [plan for plan in plans if plan.request_key not in free]
-        return free | self._bought(request, plans, chain, epoch, accept, reuse)
+        results = self._replayed(request, [p for p in plans if not p.rungs], chain[0])
+        wanted, parts = [], {}
+        for plan in plans:
+            if plan.request_key in results:
+                continue
+            found = None if reuse == "off" else self.implied(plan, chain[0], reuse)
+            if found is None or not (found.rest is not None or found.within or reuse == "always"):
+                wanted.append(plan)
+                continue
+            results[plan.request_key] = self.reused(request, found, chain[0])
+            if found.rest is not None:
+                wanted.append(found.rest)
+                parts[plan.request_key] = plan, found
+        bought = self._bought(request, wanted, chain, epoch, accept)
+        return (
+            results
+            | {plan.request_key: bought[plan.request_key] for plan in plans if plan.request_key in bought}
+            | {
+                key: found.with_rest(plan, bought[found.rest.request_key])
+                for key, (plan, found) in parts.items()
+                if found.rest is not None
+            }
+        )
 
-    def _reused(
-        self, request: QueryRequest, plans: Sequence[ReleasePlan], account: str, reuse: Reuse
-    ) -> dict[bytes, ReleasedTable]:
-        found = {} if reuse == "off" else {plan.request_key: self.implied(plan, account) for plan in plans}
-        return {
-            key: self.reused(request, answer, account)
-            for key, answer in found.items()
-            if answer is not None and (answer.within or reuse == "always")
-        }
+    def implied(self, plan: ReleasePlan, account: str, reuse: Reuse) -> ImpliedAnswer | None:
+        """What this account's purchases imply about a plan, None where that is nothing, or it has paid for the plan.
 
-    def implied(self, plan: ReleasePlan, account: str) -> ImpliedAnswer | None:
-        """What this account's purchases imply about a plan, None where that is not all, or it has paid for the plan."""
+        It is all of the plan, whatever its error. Where that is not known, or not what `reuse` takes, it is some of its
+        measures, if less is to be bought then; with `off` never.
+        """
         none: Sought = {}
         keys = none if plan.free is not None else _within_effort(sought, plan, none)
         if not keys:
             return None
         owned = self._ledger.owned(account, list(keys))
-        steps = {step.request_key for step in (plan, *plan.rungs)}
-        if not owned or steps <= self._ledger.paid(account, list(steps)):
+        if not owned or not (missing := self._missing(plan, account)):
             return None
-        return implied(plan, keys, owned, self._ledger.stored, self._rows)
+        found = implied(plan, keys, owned, self._ledger.stored, self._rows)
+        whole = found.whole
+        if reuse == "off" or (whole is not None and (whole.within or reuse == "always")):
+            return whole
+        partial = _within_effort(lambda _: found.partial(always=reuse == "always"), plan, None)
+        if partial is None or partial.rest is None:
+            return whole
+        cheaper = _price(self._missing(partial.rest, account)) < _price(missing)
+        return partial if cheaper else whole
+
+    def _missing(self, plan: ReleasePlan, account: str) -> list[ReleasePlan]:
+        """The measurements of a plan that an account has not paid for."""
+        steps = {step.request_key: step for step in (plan, *plan.rungs)}
+        paid = self._ledger.paid(account, list(steps))
+        return [step for key, step in steps.items() if key not in paid]
 
     def reused(self, request: QueryRequest, found: ImpliedAnswer, account: str) -> ReleasedTable:
         """An implied answer, noted in the account's history as replays of what it is computed from."""
@@ -127,7 +156,6 @@ class Purchases:
         chain: Sequence[str],
         epoch: str,
         accept: Accept,
-        reuse: Reuse,
     ) -> dict[bytes, ReleasedTable]:
         if any(plan.rungs for plan in plans):
             accept = self._accepted(plans, chain, accept)
@@ -136,7 +164,7 @@ class Purchases:
             bought = self._results(request, wanted, chain, epoch, accept)
             return [bought[plan.request_key] for plan in wanted]
 
-        results = self._results(request, plans, chain, epoch, accept, reuse)
+        results = self._results(request, plans, chain, epoch, accept)
         for plan in plans:
             first = results[plan.request_key]
             if plan.rungs:
@@ -178,12 +206,9 @@ class Purchases:
         chain: Sequence[str],
         epoch: str,
         accept: Accept,
-        reuse: Reuse = "off",
     ) -> dict[bytes, ReleasedTable]:
         with request.stages.during("replay"):
             results = self._replayed(request, plans, chain[0])
-            whole = [p for p in plans if p.request_key not in results and not p.rungs]
-            results |= self._reused(request, whole, chain[0], reuse)
         missing = {p.request_key: p for p in plans if p.request_key not in results}
         if not missing:
             return results
@@ -404,6 +429,10 @@ def _within_effort(read: Callable[[ReleasePlan], Read], plan: ReleasePlan, other
         if refusal.code != "54001":
             raise
         return otherwise
+
+
+def _price(plans: Sequence[ReleasePlan]) -> Fraction:
+    return Cost.sum(plan.cost_at_most for plan in plans).information
 
 
 def write_queries(plans: Sequence[ReleasePlan]) -> None:

@@ -233,7 +233,7 @@ class ReleasedTable:
             parts.append(f"{self.source}: no charge")
         elif self.replayed:
             parts.append("answered before in this epoch: no charge")
-        elif self.charged is not None:
+        if self.charged is not None and not self.replayed:
             if self.left is None:
                 parts.append(f"charged {self.charged}")
             else:

@@ -446,3 +446,28 @@ def test_intervals_allow_for_what_clips_leave_out() -> None:
             held[allows] += abs(total.values[0] - int(totals.sum())) <= total.width * total.deviations[0]
     assert held[1] >= 0.9 * 150, held
     assert held[0] < 0.8 * 150, held
+
+
+@pytest.mark.service
+def test_only_the_measures_that_are_missing_are_bought(service: Service, ann: Analyst) -> None:
+    ann.ask("SELECT day, SUM(amount) AS s FROM sales GROUP BY day")
+    sums = {day: s for (day,), (s,) in raw(service, ann.name).items()}
+    both = "SELECT day, COUNT(*) AS n, SUM(amount) AS s, 2 * SUM(amount) AS t FROM sales GROUP BY day ORDER BY day"
+    plan = "\n".join(str(line) for (line,) in ann.ask(f"EXPLAIN {both}"))
+    assert "Implied: s from SUM(amount) of sales by day, bought 20" in plan
+    assert "Cost: at most 1 information unit and 0 calls" in plan
+    before, rows = ann.used()[0], ann.ask(both)
+    assert "s from SUM(amount) of sales by day, bought 20" in ann.notices[0]
+    assert "no charge; charged 1 information unit" in ann.notices[0]
+    assert ann.used()[0] == before + 1
+    counts = {day: n for (day,), (n,) in raw(service, ann.name).items()}
+    assert len(rows) == 11
+    for day, n, s, t in rows:
+        assert (n, s, t) == (str(counts[day]), str(sums[day]), str(2 * sums[day]))
+    assert free(ann, both) == rows
+    assert costs(ann, "SELECT day, COUNT(*) AS n FROM sales GROUP BY day") == 0, (
+        "as if it alone had been asked"
+    )
+    assert costs(ann, both, {"dpproxy.reuse": "off"}) == 2
+    other = "SELECT COUNT(*) AS n, SUM(amount) AS s, MAX(amount) AS m FROM sales WHERE day < '2024-01-05'"
+    assert costs(ann, other) == costs(ann, "SELECT MAX(amount) FROM sales WHERE day < '2024-01-04'") > 0
