@@ -102,7 +102,13 @@ class Purchases:
             if found.rest is not None:
                 wanted.append(found.rest)
                 parts[plan.request_key] = plan, found
-        bought = self._bought(request, wanted, chain, epoch, accept)
+        later = [] if reuse == "off" or len(wanted) == 1 else _following(wanted)
+        if later:
+            accept = self._accepted(wanted, chain, accept)
+        first = [plan for plan in wanted if plan not in later]
+        bought = self._bought(request, first, chain, epoch, accept)
+        if later:
+            bought |= self.results(request, later, chain, epoch, accept, reuse)
         return (
             results
             | {plan.request_key: bought[plan.request_key] for plan in plans if plan.request_key in bought}
@@ -429,6 +435,21 @@ def _within_effort(read: Callable[[ReleasePlan], Read], plan: ReleasePlan, other
         if refusal.code != "54001":
             raise
         return otherwise
+
+
+def _following(plans: Sequence[ReleasePlan]) -> list[ReleasePlan]:
+    """The plans that may be implied by others of them with more cells, such as the totals of a ROLLUP."""
+    made = {p.request_key: set(_within_effort(measures, p, NOTHING)[0]) for p in plans}
+    cells = {p.request_key: len(p.node.cells or ((),)) for p in plans}
+
+    def follows(plan: ReleasePlan) -> bool:
+        none: Sought = {}
+        keys = _within_effort(sought, plan, none)
+        finer = (made[key] for key, size in cells.items() if size > cells[plan.request_key])
+        known = ({place for key in found & keys.keys() for place, _ in keys[key]} for found in finer)
+        return any(len(places) == len(plan.node.aggregate.measures) for places in known)
+
+    return [plan for plan in plans if follows(plan)]
 
 
 def _price(plans: Sequence[ReleasePlan]) -> Fraction:
