@@ -73,7 +73,8 @@ class _Account:
         self.resolved.add(entry.reservation)
         self.reserved = moved(self.reserved, opening, -1)
         self.used[entry.period] = moved(self.used.get(entry.period, (0, 0, 0)), entry.charged, 1)
-        whole = entry.kind == "spend" or (entry.kind == "settle" and not entry.own)
+        again = entry.replayed and entry.charged == Charge(0, 0)
+        whole = entry.kind == "spend" or (entry.kind == "settle" and not entry.own and not again)
         if entry.at_most != opening or not opening.covers(entry.charged):
             return f"{entry.charged} of a reservation of {opening}"
         if whole and entry.charged != opening:

@@ -226,7 +226,8 @@ class Ledger:
         """Writes actual cost and answer in one transaction; only the answer that it returns may be sent.
 
         A second settlement with a release key gets the stored answer, at its stored cost, or free of charge if this
-        account has paid for it already. Shared accounts are charged the whole reservation.
+        account has paid for it already. Shared accounts are charged the whole reservation, or nothing where it is the
+        answer for which they were charged in this period, by the purchase that stored it.
         Raises AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
         reached. After LedgerUnavailable, `outcome` says whether it was written.
 

@@ -182,19 +182,30 @@ paid_before AS (
     SELECT 1 AS yes FROM dpproxy_ledger.request, held
     WHERE request.account = held.account AND held.own AND request.release_key = %(release_key)s LIMIT 1
 ),
+charged_before AS (
+    SELECT first.account
+    FROM stored JOIN dpproxy_ledger.entry AS first ON first.reservation = stored.reservation
+    JOIN held ON held.account = first.account AND held.period_now = first.period_number
+    WHERE first.stage = 1 AND NOT first.own AND NOT held.own
+),
 """
 
+# What a shared account was charged for in this period it is not charged for again: its members get the same answer.
+# Why: docs/decisions/shared-accounts-pay-once.md.
 # An answer of an older version does not tell its pure epsilon; it had at most what is reserved for the same release.
 _CHARGE = """
 charge AS (
     SELECT held.*, price.stored_before, price.answer,
-        CASE WHEN NOT own THEN at_most_information
+        CASE WHEN account IN (SELECT account FROM charged_before) THEN 0
+            WHEN NOT own THEN at_most_information
             WHEN price.stored_before AND EXISTS (SELECT 1 FROM paid_before) THEN 0
             ELSE price.information END AS charged_information,
-        CASE WHEN NOT own THEN at_most_calls
+        CASE WHEN account IN (SELECT account FROM charged_before) THEN 0
+            WHEN NOT own THEN at_most_calls
             WHEN price.stored_before AND EXISTS (SELECT 1 FROM paid_before) THEN 0
             ELSE price.calls END AS charged_calls,
-        CASE WHEN NOT own THEN at_most_epsilon
+        CASE WHEN account IN (SELECT account FROM charged_before) THEN 0
+            WHEN NOT own THEN at_most_epsilon
             WHEN price.stored_before AND EXISTS (SELECT 1 FROM paid_before) THEN 0
             ELSE LEAST(price.epsilon, at_most_epsilon) END AS charged_epsilon
     FROM held, price
@@ -207,7 +218,8 @@ def settlement(paid: str, noted: str, charge: str) -> str:
     return f"""
 WITH {_HELD},
 stored AS (
-    SELECT answer, information, calls, epsilon FROM dpproxy_ledger.answer WHERE release_key = %(release_key)s
+    SELECT answer, information, calls, epsilon, reservation FROM dpproxy_ledger.answer
+    WHERE release_key = %(release_key)s
 ),
 {paid}
 made AS (

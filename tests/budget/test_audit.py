@@ -62,6 +62,11 @@ LIES: dict[str, tuple[Callable[[EntryRow], bool], dict[str, Any], str]] = {
         {"charged": Charge(8, 1)},
         "of a reservation",
     ),
+    "a shared account's refund for an answer that was stored": (
+        lambda e: e.kind == "settle" and not e.own,
+        {"charged": Charge(5, 1), "replayed": True},
+        "whole",
+    ),
     "a shared account's refund": (
         lambda e: e.kind == "settle" and not e.own,
         {"charged": Charge(5, 1)},

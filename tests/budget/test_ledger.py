@@ -157,6 +157,34 @@ def test_own_numbers_are_told_even_where_a_shared_account_refuses_too(
     assert refused.value.left == charge(10, 10)
 
 
+def test_a_shared_account_pays_once_for_one_answer(ledger: Ledger, account: Account, sql: Sql) -> None:
+    """Whoever of its members asks; a member pays as if alone, and has to be able to reserve all the same."""
+    alice, bob, eve = account(100), account(100), account(100)
+    team, cap = account(100, kind="team"), account(50, kind="dataset")
+    release = alice.encode()
+    settle(ledger, hold(ledger, [alice, team, cap], charge(10)), charge(8), release)
+    again = settle(ledger, hold(ledger, [bob, team, cap], charge(10)), charge(8), release, b"others")
+    assert (again.answer, again.charged, again.stored_before) == (b"rows", charge(8), True)
+    assert [amounts(ledger, name)[0] for name in (alice, bob)] == [(8, 0, 92)] * 2
+    assert [amounts(ledger, name)[0][:2] for name in (team, cap)] == [(10, 0)] * 2
+    settle(ledger, hold(ledger, [eve, cap], charge(10)), charge(8), release)
+    assert amounts(ledger, cap)[0] == (10, 0, 40)
+    other = eve.encode()
+    settle(ledger, hold(ledger, [eve, cap], charge(10)), charge(8), other)
+    settle(ledger, hold(ledger, [bob, team, cap], charge(10)), charge(8), other)
+    assert (amounts(ledger, team)[0][0], amounts(ledger, cap)[0][0]) == (20, 20), (
+        "the team had not paid for it"
+    )
+    ledger.spend(hold(ledger, [bob, team, cap], charge(10)))
+    assert (amounts(ledger, team)[0][0], amounts(ledger, cap)[0][0]) == (30, 30), "a failure is charged"
+    with pytest.raises(Exhausted):
+        hold(ledger, [alice, cap], charge(21))
+    assert ledger.history.verify() is None
+    sql("UPDATE dpproxy_ledger.account SET period_number = period_number + 1 WHERE name = %s", cap)
+    settle(ledger, hold(ledger, [alice, cap], charge(10)), charge(8), other)
+    assert amounts(ledger, cap)[0][0] == 40, "in another period it counts again"
+
+
 def test_tracked_accounts_count_and_refuse_nothing(ledger: Ledger, account: Account) -> None:
     alice = account(10, 1, mode="track")
     settle(ledger, hold(ledger, [alice], charge(25, 2)), charge(20, 2))

@@ -43,6 +43,8 @@ calls = 40
 period = "none"
 [budget.teams.pair]
 members = ["team ann", "team bob"]
+[budget.teams.duo]
+members = ["duo ann", "duo bob"]
 
 [tables.sales]
 privacy_unit = "person_id"
@@ -326,6 +328,25 @@ def test_an_account_reads_its_own_purchases_alone(service: Service) -> None:
     service.ledger.accounts.set_limit("analyst:team ann", Limit(3_000_000, 0, "none"))
     service.ledger.accounts.freeze("analyst:team ann")
     free(ann, "SELECT COUNT(*) FROM sales")
+
+
+@pytest.mark.service
+def test_a_team_pays_once_for_what_two_members_buy(service: Service) -> None:
+    def team() -> int:
+        return service.ledger.accounts.get("team:duo").used.information
+
+    ann, bob = Analyst(service, "duo ann"), Analyst(service, "duo bob")
+    assert ann.used() == bob.used() == (0, 0)
+    both, before = "SELECT day, SUM(amount) AS s, COUNT(amount) AS n FROM sales GROUP BY day", team()
+    rows = ann.ask(both)
+    assert team() == before + 2_000_000
+    assert costs(bob, "SELECT day, COUNT(amount) AS n FROM sales GROUP BY day") == 1
+    assert team() == before + 3_000_000, "another release"
+    assert costs(bob, "SELECT day, SUM(amount) AS s FROM sales GROUP BY day", {"dpproxy.reuse": "off"}) == 1
+    assert costs(bob, both, {"dpproxy.reuse": "off"}) == 2
+    assert bob.ask(both) == rows, "as if alone, and the same numbers"
+    assert team() == before + 4_000_000
+    service.ledger.history.verify()
 
 
 @pytest.mark.service
