@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from tests.audit import sql_cases
+from tests.audit import sequence_cases, sql_cases
 from tests.audit.finding import FIT_LEVEL, PRIVACY_LEVEL, Finding
 from tests.audit.register import CASES, CHECKS, LEVELS, MUTANTS, found
 from tests.audit.sql_world import world
@@ -49,12 +49,18 @@ def audit_sql(effort: int, console: Console) -> bool:
     start = time.monotonic()
     with world(whole=True) as neighbours:
         cases, changed = sql_cases.found(neighbours, effort)
+        together, afresh = sequence_cases.found(neighbours, effort)
     console.print(case_table(cases, "From SQL to rows"))
     for f in changed:
         verdict = "[red]MISSED" if f.passed else "caught"
         console.print(
             f"mutant of {f.mechanism}, a declared bound believed: {f.found} of {f.claimed}, {verdict}"
         )
+    console.print(case_table(together, "Sequences of statements: squared distance of two sides"))
+    for f in afresh:
+        verdict = "[red]MISSED" if f.passed else "caught"
+        console.print(f"mutant, implied answers drawn: {f.found} of {f.claimed}, {verdict}")
+    cases, changed = [*cases, *together], [*changed, *afresh]
     passed, caught = all(f.passed for f in cases), not any(f.passed for f in changed)
     draws = sum(f.samples for f in [*cases, *changed])
     console.print(

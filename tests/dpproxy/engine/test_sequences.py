@@ -42,6 +42,7 @@ epoch = "forever"
 information = 100000
 calls = 100000
 period = "none"
+[budget.dataset]
 
 [tables.orders]
 privacy_unit = "person_id"
@@ -203,14 +204,14 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
         return found
 
     monkeypatch.setattr(service.ledger, "settle", settled)
-    free = failed = 0
+    free = failed = stored = 0
     for _ in range(STATEMENTS):
         name, sql, settings = chance.choice(ACCOUNTS), statement(chance), precision(chance)
         if asked and chance.random() < 0.2:
             name, sql, settings = chance.choice(asked)
         trouble.kind, trouble.after = chance.choice(["", "", "", "fails", "cancelled"]), chance.randint(1, 3)
         draws.begin(name)
-        before = charged(service, name)
+        before, of_all = charged(service, f"analyst:{name}"), charged(service, "dataset")
         code = ""
         try:
             analysts[name].ask(sql, settings, Cancellation())
@@ -218,12 +219,16 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
             code = refusal.code
         assert code in ("", "PV090", "57014"), sql
         failed += bool(code)
-        paid = charged(service, name) - before
+        paid, shared = charged(service, f"analyst:{name}") - before, charged(service, "dataset") - of_all
         # Prices are rounded up to a millionth of a unit, each settlement by itself.
         assert paid >= draws.spent - Fraction(1, 10**12), f"{name} has not paid for all draws of {sql}"
+        assert shared >= draws.spent - Fraction(1, 10**12), f"the dataset has not paid for all draws of {sql}"
         free += paid == 0
+        stored += shared < paid
         asked.append((name, sql, settings))
     assert free > 5
+    assert stored > 2, "what another account has bought before"
+    assert service.ledger.history.verify() is None
     assert failed > 10
     assert draws.reused > 5
     rungs = service.ledger._ledger._store.rows(
@@ -233,6 +238,6 @@ def test_every_draw_is_paid_for(service: Service, monkeypatch: pytest.MonkeyPatc
     assert draws.weighted > 3
 
 
-def charged(service: Service, name: str) -> Fraction:
+def charged(service: Service, account: str) -> Fraction:
     """What an account has used, in information units."""
-    return Fraction(service.ledger.accounts.get(f"analyst:{name}").used.information, MICRO)
+    return Fraction(service.ledger.accounts.get(account).used.information, MICRO)
