@@ -122,11 +122,10 @@ class ImpliedAnswer:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """What one question's place would be, from one grouping of the measure."""
+    """What one question's place would be, from some groupings of the measure."""
 
     parts: Mapping[Fraction | None, MeasuredColumn]
     owned: tuple[OwnedMeasure, ...]
-    groups: Groups
     mechanism: str
     lost: float
     within: bool
@@ -134,6 +133,16 @@ class _Candidate:
     @property
     def rank(self) -> tuple[bool, float]:
         return not self.within, max(self.parts[SUM].deviations)
+
+    @property
+    def unclipped(self) -> bool:
+        """Whether it has nothing but noise, which is independent of that of other groupings."""
+        return not any(column.length or column.common for column in self.parts.values())
+
+    @property
+    def groups(self) -> list[Groups]:
+        """In which groups it was measured, the earliest purchase first."""
+        return [Groups.load(one.groups) for one in sorted(self.owned, key=lambda one: one.bought_at)]
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,8 @@ class Implied:
             (n, at): column for n, one in enumerate(chosen) for at, column in one.parts.items()
         }
         table = plan.implied(measured, ", ".join(dict.fromkeys(one.mechanism for one in chosen)))
-        capped = "; ".join(dict.fromkeys(filter(None, (one.groups.caps for one in chosen))))
+        caps = (groups.caps for one in chosen for groups in one.groups)
+        capped = "; ".join(dict.fromkeys(filter(None, caps)))
         return ImpliedAnswer(
             replace(table, caps=capped, source=f"from {', '.join(dict.fromkeys(map(_said, chosen)))}"),
             tuple({one.request_key: one for candidate in chosen for one in candidate.owned}),
@@ -245,20 +255,36 @@ def _best(
         groups = replace(Groups.load(one.groups), asked="", units="", caps="", allowed=())
         for place, left in keys[one.key]:
             groupings.setdefault((place, left, groups), []).append(one)
-    best: dict[int, _Candidate] = {}
+    candidates: dict[int, list[_Candidate]] = {}
     for (place, left, groups), found in groupings.items():
         if _query(plan, left, groups, ()) is None:
             continue  # before answers are read
-        for candidate in _candidates(plan, place, left, found, stored, rows):
-            if place not in best or candidate.rank < best[place].rank:
-                best[place] = candidate
-    return best
+        if made := [*_candidates(plan, place, left, found, stored, rows)]:
+            candidates.setdefault(place, []).extend(made)
+    return {place: _together(plan, place, found) for place, found in candidates.items()}
+
+
+def _together(plan: ReleasePlan, place: int, candidates: Sequence[_Candidate]) -> _Candidate:
+    """The best candidate, or the mean of those that nothing was clipped for, each cell by inverse variance."""
+    best = min(candidates, key=lambda one: one.rank)
+    alike = [one for one in candidates if one.unclipped]
+    if len(alike) < 2 or not best.unclipped:
+        return best
+    parts = {part: combined([one.parts[part] for one in alike]) for part in best.parts}
+    return _Candidate(
+        parts,
+        tuple(owned for one in alike for owned in one.owned),
+        ", ".join(dict.fromkeys(one.mechanism for one in alike)),
+        0,
+        best.within or _within(plan, place, parts[SUM], Fraction(0), 0),
+    )
 
 
 def _said(candidate: _Candidate) -> str:
     bought = min(one.bought_at for one in candidate.owned).astimezone(dt.UTC)
     allowance = f" (intervals allow for {candidate.lost:.0%} that clips left out)" if candidate.lost else ""
-    return f"{candidate.groups.asked}, bought {bought:%Y-%m-%d %H:%M} UTC{allowance}"
+    asked = ", and ".join(dict.fromkeys(groups.asked for groups in candidate.groups))
+    return f"{asked}, bought {bought:%Y-%m-%d %H:%M} UTC{allowance}"
 
 
 def _outline(plan: ReleasePlan) -> Outline | None:
@@ -312,7 +338,6 @@ def _candidates(
         yield _Candidate(
             parts,
             tuple(o for o, _ in found),
-            groups,
             re.sub(r" x\d+", "", table.mechanism),
             share,
             _within(plan, place, parts[SUM], units, share),

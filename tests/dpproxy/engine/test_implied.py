@@ -525,3 +525,18 @@ def test_all_of_a_rollup_has_to_be_affordable(service: Service) -> None:
     assert eve.used() == (0, 0)
     assert costs(eve, sql, {"dpproxy.max_cost": "3", "dpproxy.reuse": "always"}) == 1
     assert costs(eve, sql, {"dpproxy.max_cost": "0.5", "dpproxy.reuse": "always"}) == 0
+
+
+@pytest.mark.service
+def test_counts_from_several_groupings_are_combined(service: Service, ann: Analyst) -> None:
+    """By inverse variance: a cell of one grouping, and the sum of four of another."""
+    ann.ask("SELECT town, COUNT(*) AS n FROM guests GROUP BY town")
+    (ulm,), one = raw(service, ann.name)[("Ulm",)], deviation(ann)
+    ann.ask("SELECT town, size, COUNT(*) AS n FROM guests GROUP BY town, size")
+    others = sum(n for (_, town), (n,) in raw(service, ann.name).items() if town == "Ulm")
+    (found,) = free(ann, "SELECT COUNT(*) AS n FROM guests WHERE town = 'Ulm'")
+    assert float(str(found[0])) == pytest.approx((4 * ulm + others) / 5, abs=0.51)
+    assert deviation(ann) == pytest.approx(one / math.sqrt(1 + 1 / 4), rel=0.03)
+    assert "COUNT(*) of guests by town, and COUNT(*) of guests by size, town, bought 20" in ann.notices[0]
+    assert [row.replayed for row in service.ledger.history.latest(f"analyst:{ann.name}", 2)] == [True, True]
+    assert costs(ann, "SELECT COUNT(*) AS n FROM guests") == 1, "three cells, and twelve, have more noise"
