@@ -246,6 +246,28 @@ def implied(
     return Implied(plan, _best(plan, keys, owned, stored, rows))
 
 
+def largest(plan: ReleasePlan, answer: ImpliedAnswer) -> ImpliedAnswer:
+    """The answer of a top k from that of all its groups: the k largest by the count that it has.
+
+    Whoever buys it afresh gets better ranks.
+    """
+    table, place = answer.table, plan.node.aggregate.order_by
+    assert place is not None
+    counts = table.measured[place, SUM].values
+    order = sorted(range(len(counts)), key=lambda n: -counts[n])[: plan.k]
+    measured = {
+        at: replace(
+            column,
+            values=tuple(column.values[n] for n in order),
+            deviations=tuple(column.deviations[n] for n in order),
+        )
+        for at, column in table.measured.items()
+    }
+    keys = tuple(tuple(key[n] for n in order) for key in table.keys)
+    shown = plan.shown(replace(table, keys=keys, measured=measured))
+    return replace(answer, table=replace(shown, caps=table.caps), within=False)
+
+
 def _best(
     plan: ReleasePlan, keys: Sought, owned: Iterable[OwnedMeasure], stored: Stored, rows: Rows
 ) -> dict[int, _Candidate]:

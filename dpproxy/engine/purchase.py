@@ -30,9 +30,18 @@ from budget.account import (
 )
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.engine import refusals
-from dpproxy.engine.group_selection import Choice
-from dpproxy.engine.implied import NOTHING, ImpliedAnswer, Rows, Sought, implied, measures, sought
-from dpproxy.engine.optimizer import choices, smaller, weighs, with_choices, with_weights
+from dpproxy.engine.group_selection import Choice, is_top_k
+from dpproxy.engine.implied import (
+    NOTHING,
+    ImpliedAnswer,
+    Rows,
+    Sought,
+    implied,
+    largest,
+    measures,
+    sought,
+)
+from dpproxy.engine.optimizer import choices, part, smaller, weighs, with_choices, with_weights
 from dpproxy.engine.options import Reuse
 from dpproxy.engine.release_keys import Secrets
 from dpproxy.engine.release_plan import ReleasePlan, charge
@@ -126,14 +135,18 @@ class Purchases:
         measures, if less is to be bought then; with `off` never.
         """
         none: Sought = {}
-        keys = none if plan.free is not None else _within_effort(sought, plan, none)
+        top = is_top_k(plan.selection) and plan.node.cells is not None
+        asked = _within_effort(_of_all_groups, plan, plan) if top else plan
+        keys = none if plan.free is not None else _within_effort(sought, asked, none)
         if not keys:
             return None
         owned = self._ledger.owned(account, list(keys))
         if not owned or not (missing := self._missing(plan, account)):
             return None
-        found = implied(plan, keys, owned, self._ledger.stored, self._rows)
+        found = implied(asked, keys, owned, self._ledger.stored, self._rows)
         whole = found.whole
+        if top:
+            return None if whole is None else largest(plan, whole)
         if reuse == "off" or (whole is not None and (whole.within or reuse == "always")):
             return whole
         partial = _within_effort(lambda _: found.partial(always=reuse == "always"), plan, None)
@@ -435,6 +448,11 @@ def _within_effort(read: Callable[[ReleasePlan], Read], plan: ReleasePlan, other
         if refusal.code != "54001":
             raise
         return otherwise
+
+
+def _of_all_groups(plan: ReleasePlan) -> ReleasePlan:
+    """The plan of all groups of a top k."""
+    return part(plan, range(len(plan.node.aggregate.measures)))
 
 
 def _following(plans: Sequence[ReleasePlan]) -> list[ReleasePlan]:

@@ -540,3 +540,19 @@ def test_counts_from_several_groupings_are_combined(service: Service, ann: Analy
     assert "COUNT(*) of guests by town, and COUNT(*) of guests by size, town, bought 20" in ann.notices[0]
     assert [row.replayed for row in service.ledger.history.latest(f"analyst:{ann.name}", 2)] == [True, True]
     assert costs(ann, "SELECT COUNT(*) AS n FROM guests") == 1, "three cells, and twelve, have more noise"
+
+
+@pytest.mark.service
+def test_the_largest_of_counts_that_were_bought(service: Service, ann: Analyst) -> None:
+    ann.ask("SELECT day, COUNT(DISTINCT person_id) AS n FROM sales GROUP BY day")
+    counts = {day: n for (day,), (n,) in raw(service, ann.name).items()}
+    top = "SELECT day, COUNT(DISTINCT person_id) AS n FROM sales GROUP BY day ORDER BY n DESC, day LIMIT 3"
+    plan = "\n".join(str(line) for (line,) in ann.ask(f"EXPLAIN {top}"))
+    assert "top 3" in plan
+    assert "sales by day, bought 20" in plan
+    rows = free(ann, top, {"dpproxy.reuse": "always"})
+    best = sorted(counts, key=lambda day: (-counts[day], str(day)))[:3]
+    assert rows == [(day, str(counts[day])) for day in best]
+    names = "SELECT day FROM sales GROUP BY day ORDER BY COUNT(DISTINCT person_id) DESC LIMIT 2"
+    assert [day for (day,) in free(ann, names, {"dpproxy.reuse": "always"})] == best[:2]
+    assert costs(ann, top) > 1, "fresh ranks are better"
