@@ -287,10 +287,13 @@ def _best(
 
 
 def _together(plan: ReleasePlan, place: int, candidates: Sequence[_Candidate]) -> _Candidate:
-    """The best candidate, or the mean of those that nothing was clipped for, each cell by inverse variance."""
+    """The best candidate, or of units' counts the mean of those without clips, each cell by inverse variance.
+
+    Where rows of a unit are left out, those of different groupings differ.
+    """
     best = min(candidates, key=lambda one: one.rank)
     alike = [one for one in candidates if one.unclipped]
-    if len(alike) < 2 or not best.unclipped:
+    if not of_units(plan.node.aggregate.measures[place]) or len(alike) < 2 or not best.unclipped:
         return best
     parts = {part: combined([one.parts[part] for one in alike]) for part in best.parts}
     return _Candidate(
