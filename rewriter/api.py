@@ -26,7 +26,7 @@ from rewriter.emit.histogram import (
     types_query,
 )
 from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
-from rewriter.emit.outline import Measured, Outline, Part, cells_query, of_units, outline
+from rewriter.emit.outline import Measured, Outline, Part, Role, cells_query, of_units, outline
 from rewriter.emit.readable import readable
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
@@ -52,6 +52,7 @@ __all__ = [
     "QueryContext",
     "ReleasedColumn",
     "ReleasedColumns",
+    "Role",
     "Scanned",
     "Vectors",
     "array_text",

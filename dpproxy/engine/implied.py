@@ -30,7 +30,7 @@ from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.unit_clip import UnitClip
-from rewriter.api import Measured, Outline, Part, cells_query, of_units
+from rewriter.api import Measured, Outline, Part, Role, cells_query, of_units
 from rewriter.plan import Cell
 from rewriter.refusal import Refusal
 
@@ -187,7 +187,9 @@ class Implied:
         )
 
 
-Sought = dict[bytes, list[tuple[int, tuple[Part, ...]]]]
+Wanted = tuple[int, Role]
+"""A measure's place in its plan, and what is looked for: itself, or what it can be made of."""
+Sought = dict[bytes, list[tuple[Wanted, tuple[Part, ...]]]]
 Noted = tuple[Mapping[bytes, int], str]
 NOTHING: Noted = {}, ""
 
@@ -223,14 +225,14 @@ def sought(plan: ReleasePlan) -> Sought:
     found: Sought = {}
     if (asked := _outline(plan)) is None:
         return found
-    for place, measured in enumerate(asked.measures):
-        if measured is None:
-            continue
-        sizes = range(len(measured.filters) + 1)
-        subsets = chain.from_iterable(combinations(measured.filters, size) for size in sizes)
-        for left in islice(subsets, MOST_SUBSETS):
-            kept = [part for part in measured.filters if part not in left]
-            found.setdefault(_key(plan, measured, kept), []).append((place, left))
+    for place, itself in enumerate(asked.measures):
+        forms: dict[Role, Measured] = {} if itself is None else {"itself": itself, **itself.others}
+        for role, measured in forms.items():
+            sizes = range(len(measured.filters) + 1)
+            subsets = chain.from_iterable(combinations(measured.filters, size) for size in sizes)
+            for left in islice(subsets, MOST_SUBSETS):
+                kept = [part for part in measured.filters if part not in left]
+                found.setdefault(_key(plan, measured, kept), []).append(((place, role), left))
     return found
 
 
@@ -272,18 +274,64 @@ def _best(
     plan: ReleasePlan, keys: Sought, owned: Iterable[OwnedMeasure], stored: Stored, rows: Rows
 ) -> dict[int, _Candidate]:
     """The best candidate of each place that has one."""
-    groupings: dict[tuple[int, tuple[Part, ...], Groups], list[OwnedMeasure]] = {}
+    groupings: dict[tuple[Wanted, tuple[Part, ...], Groups], list[OwnedMeasure]] = {}
     for one in owned:
         groups = replace(Groups.load(one.groups), asked="", units="", caps="", allowed=())
-        for place, left in keys[one.key]:
-            groupings.setdefault((place, left, groups), []).append(one)
-    candidates: dict[int, list[_Candidate]] = {}
-    for (place, left, groups), found in groupings.items():
+        for wanted, left in keys[one.key]:
+            groupings.setdefault((wanted, left, groups), []).append(one)
+    candidates: dict[Wanted, list[_Candidate]] = {}
+    for ((place, role), left, groups), found in groupings.items():
         if _query(plan, left, groups, ()) is None:
             continue  # before answers are read
         if made := [*_candidates(plan, place, left, found, stored, rows)]:
-            candidates.setdefault(place, []).extend(made)
-    return {place: _together(plan, place, found) for place, found in candidates.items()}
+            candidates.setdefault((place, role), []).extend(made)
+    best = {wanted: _together(plan, wanted[0], found) for wanted, found in candidates.items()}
+    places = range(len(plan.node.aggregate.measures))
+    return {place: of for place in places if (of := _made(best, place)) is not None}
+
+
+def _made(best: Mapping[Wanted, _Candidate], place: int) -> _Candidate | None:
+    """A measure itself, or made of others: a sum of an average, an average of a sum and rows. A fresh one has its own
+    length, so that nothing is certain of its error."""
+    if (itself := best.get((place, "itself"))) is not None:
+        return itself
+    if (joint := best.get((place, "joint"))) is not None:
+        total = summed(joint.parts[SUM], joint.parts[ROWS], clipped=bool(joint.lost))
+        return replace(joint, parts={SUM: total}, within=False)
+    sums, rows = best.get((place, "sum")), best.get((place, "rows"))
+    if sums is None or rows is None:
+        return None
+    return _Candidate(
+        {SUM: sums.parts[SUM], ROWS: rows.parts[SUM]},
+        (*sums.owned, *rows.owned),
+        ", ".join(dict.fromkeys((sums.mechanism, rows.mechanism))),
+        max(sums.lost, rows.lost),
+        False,
+    )
+
+
+def summed(above: MeasuredColumn, rows: MeasuredColumn, *, clipped: bool) -> MeasuredColumn:
+    """The sums of what rows have above a centre, and of the centre for each row, whose noise is independent; what clips
+    leave out of both, for which deviations allow where they are `clipped`, adds up.
+
+    `length`: a unit counts for at most so much, since both parts are within one length.
+
+    >>> above, rows = MeasuredColumn((5,), (3.0,), centre=10, length=50), MeasuredColumn((7,), (0.4,), length=8)
+    >>> total = summed(above, rows, clipped=False)
+    >>> total.values, total.deviations, total.centre, total.length
+    ((75,), (5.0,), 0, 130)
+    """
+    centre = above.centre
+    return replace(
+        above,
+        values=tuple(v + centre * n for v, n in zip(above.values, rows.values, strict=True)),
+        deviations=tuple(
+            d + abs(centre) * e if clipped else math.hypot(d, centre * e)
+            for d, e in zip(above.deviations, rows.deviations, strict=True)
+        ),
+        centre=0,
+        length=above.length + abs(centre) * rows.length,
+    )
 
 
 def _together(plan: ReleasePlan, place: int, candidates: Sequence[_Candidate]) -> _Candidate:

@@ -464,7 +464,10 @@ def _following(plans: Sequence[ReleasePlan]) -> list[ReleasePlan]:
         none: Sought = {}
         keys = _within_effort(sought, plan, none)
         finer = (made[key] for key, size in cells.items() if size > cells[plan.request_key])
-        known = ({place for key in found & keys.keys() for place, _ in keys[key]} for found in finer)
+        known = (
+            {place for key in found & keys.keys() for (place, role), _ in keys[key] if role == "itself"}
+            for found in finer
+        )
         return any(len(places) == len(plan.node.aggregate.measures) for places in known)
 
     return [plan for plan in plans if follows(plan)]

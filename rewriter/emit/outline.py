@@ -9,8 +9,9 @@ Why: docs/decisions/implied-answers.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Literal
 
 from sqlglot import exp
 
@@ -20,16 +21,21 @@ from rewriter.emit.histogram import Scanned, node_text
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
 from rewriter.ir.relation import Leaf, Relation, conjuncts, leaf, leaves
 from rewriter.ir.trees import alias, and_, cast, copied, data_type, select
+from rewriter.ir.types import INTEGERS, Type
+from rewriter.logical.aggregate_calls import conjunction, present
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cell
 from rewriter.policy import Column, Policy
 from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.periods import deciding
-from rewriter.scalar.typecheck import Parameters
+from rewriter.scalar.typecheck import Parameters, type_of
 
+Role = Literal["itself", "joint", "sum", "rows"]
 Identity = tuple[str, ...]
 """A text that equal expressions have, and how the columns are declared that it reads."""
 _CELLS = "_cells"
+_EXACT = (*INTEGERS, Type.NUMERIC)
+"""Types of which a value that is not NULL is a number."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +49,15 @@ class Part:
 @dataclass(frozen=True)
 class Measured:
     """A measure over a node's rows before filters and groups: its text, the stored columns that it reads, and the
-    filters on the rows that it counts, its own FILTER among them."""
+    filters on the rows that it counts, its own FILTER among them.
+
+    `others`: the measures that it could be made of: an average of a sum and of rows, a sum of an average.
+    """
 
     text: str
     scanned: Scanned
     filters: tuple[Part, ...]
+    others: Mapping[Role, Measured] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,13 +107,14 @@ def outline(node: AggregateNode, policy: Policy, parameters: Parameters) -> Outl
     if relation.filled is not None or relation.limit is not None:
         return None
     filters = tuple(c for c in relation.conditions if _filters(c))
-    measures = [_apart(m) for m in map(plain, node.measures) if m is not None]
+    forms = [_forms(m, relation, parameters) for m in map(plain, node.measures)]
     keys = [with_constants(k, parameters) for k in node.keys]
 
     def conjuncts_of(conditions: Iterable[exp.Expr]) -> tuple[exp.Expr, ...]:
         return canonical_conjuncts((with_constants(c, parameters) for c in conditions), relation)
 
-    filtered = [conjuncts_of((*filters, *own)) for _, own in measures]
+    apart = [{role: _apart(m, relation) for role, m in of.items()} for of in forms]
+    filtered = [{role: conjuncts_of((*filters, *own)) for role, (_, own) in of.items()} for of in apart]
 
     def column(at: Leaf) -> str:
         source = relation.source(at[0])
@@ -111,32 +122,78 @@ def outline(node: AggregateNode, policy: Policy, parameters: Parameters) -> Outl
             return repr(source.column(at[1]))
         return _rows_text(node, policy, parameters, keys=(leaf(*at),))[0]
 
-    found = Outline(relation, {at: column(at) for at in leaves(*chain(*filtered), *keys)})
-    made = (
-        Measured(*_rows_text(node, policy, parameters, measures=(measure,)), found.parts(conditions))
-        for (measure, _), conditions in zip(measures, filtered, strict=True)
+    found = Outline(
+        relation,
+        {at: column(at) for at in leaves(*chain(*(c for of in filtered for c in of.values())), *keys)},
     )
+
+    def measured(
+        of: Mapping[Role, tuple[Measure, object]], under: Mapping[Role, tuple[exp.Expr, ...]]
+    ) -> Measured:
+        made = {
+            role: Measured(
+                *_rows_text(node, policy, parameters, measures=(measure,)), found.parts(under[role])
+            )
+            for role, (measure, _) in of.items()
+        }
+        return replace(made.pop("itself"), others=made)
+
     return replace(
         found,
-        measures=tuple(None if plain(m) is None else next(made) for m in node.measures),
+        measures=tuple(measured(*one) if one[0] else None for one in zip(apart, filtered, strict=True)),
         keys=found.parts(keys),
     )
 
 
-def _apart(measure: Measure) -> tuple[Measure, tuple[exp.Expr, ...]]:
-    """A measure without the conditions of its FILTER that filter rows, and these."""
-    own = conjuncts(measure.argument)
+def _forms(measure: Measure | None, relation: Relation, parameters: Parameters) -> dict[Role, Measure]:
+    """A measure, and those that it could be made of; nothing for one of which groups cannot be added up."""
+    if measure is None:
+        return {}
+    found: dict[Role, Measure] = {"itself": measure}
+    value = measure.value if isinstance(measure, (Total, Joint)) else None
+    if value is None or type_of(value.value, relation, parameters) not in _EXACT:
+        return found
+    if isinstance(measure, Total):
+        found["joint"] = Joint(value, measure.argument, squares=False, least=1)
+    elif isinstance(measure, Joint) and not measure.squares:
+        rows = conjunction(measure.argument, present(value.value, relation))
+        found |= {"sum": Total(value, measure.argument, 1), "rows": Total(None, rows, 1)}
+    return found
+
+
+def _apart(measure: Measure, relation: Relation) -> tuple[Measure, tuple[exp.Expr, ...]]:
+    """A measure without the conditions of its FILTER that filter rows, and these; none that always hold."""
+    own = [c for c in conjuncts(measure.argument) if not _certain(c, relation)]
     kept = [copied(c) for c in own if not _filters(c)]
     return replace(measure, argument=and_(*kept) if kept else None), tuple(filter(_filters, own))
 
 
+def _certain(condition: exp.Expr, relation: Relation) -> bool:
+    """Whether a condition says of a column that it is not NULL, which the backend's schema says as well."""
+    value = (
+        condition.this.this if isinstance(condition, exp.Not) and isinstance(condition.this, exp.Is) else None
+    )
+    if not isinstance(value, exp.Column) or not isinstance(condition.this.expression, exp.Null):
+        return False
+    source = relation.source(value.table)
+    column = source.column(value.name)
+    return source.on is None and source.derived is None and column is not None and column.required
+
+
 def plain(measure: Measure) -> Measure | None:
-    """A measure of rows, sums, joint moments or units; None for the others, of which groups cannot be added up."""
+    """A measure of rows, sums, joint moments or units; None for the others, of which groups cannot be added up.
+
+    What its least length is says nothing of what is measured.
+    """
     if isinstance(measure, Total) and measure.once:
         return None if measure.items else Count(measure.argument, 1)
     if isinstance(measure, (Count, Total)) and measure.items:
         return None
-    return measure if isinstance(measure, (Count, Moment, Total, Joint)) else None
+    if isinstance(measure, Total):
+        return replace(measure, anchor=1)
+    if isinstance(measure, Joint):
+        return replace(measure, least=1)
+    return measure if isinstance(measure, (Count, Moment)) else None
 
 
 def of_units(measure: Measure) -> bool:

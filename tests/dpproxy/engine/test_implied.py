@@ -556,3 +556,27 @@ def test_the_largest_of_counts_that_were_bought(service: Service, ann: Analyst) 
     names = "SELECT day FROM sales GROUP BY day ORDER BY COUNT(DISTINCT person_id) DESC LIMIT 2"
     assert [day for (day,) in free(ann, names, {"dpproxy.reuse": "always"})] == best[:2]
     assert costs(ann, top) > 1, "fresh ranks are better"
+
+
+@pytest.mark.service
+def test_averages_sums_and_rows_follow_from_each_other(service: Service, ann: Analyst) -> None:
+    """Nothing is certain of their errors beforehand, so that they are taken where any error is, or for an error."""
+    settings = {"dpproxy.reuse": "always"}
+    ann.ask("SELECT day, SUM(amount) AS s FROM sales GROUP BY day")
+    sums = {day: s for (day,), (s,) in raw(service, ann.name).items()}
+    average = "SELECT AVG(amount) AS a FROM sales WHERE day < '2024-01-06'"
+    assert costs(ann, average, settings) == 1, "rows are missing"
+    ann.ask("SELECT day, COUNT(amount) AS n FROM sales GROUP BY day")
+    rows = {day: n for (day,), (n,) in raw(service, ann.name).items()}
+    early = [day for day in sums if str(day) < "2024-01-05"]
+    (found,) = free(ann, "SELECT AVG(amount) AS a FROM sales WHERE day < '2024-01-05'", settings)
+    assert float(str(found[0])) == pytest.approx(sum(sums[d] for d in early) / sum(rows[d] for d in early))
+    assert "SUM(amount) of sales by day, and COUNT(amount) of sales by day" in ann.notices[0]
+    assert costs(ann, "SELECT AVG(amount) AS a FROM sales WHERE day < '2024-01-05'") == 1
+    ann.ask("SELECT shop, AVG(amount) AS a FROM sales WHERE kind = 'k0' GROUP BY shop")
+    averaged = deviation(ann)
+    free(ann, "SELECT shop, AVG(amount) AS a FROM sales WHERE kind = 'k0' AND shop = 'north' GROUP BY shop")
+    assert deviation(ann) >= averaged - 0.1
+    (total,) = free(ann, "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'", settings)
+    assert float(str(total[0])) > 0
+    assert costs(ann, "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'") == 1
