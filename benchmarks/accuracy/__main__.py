@@ -154,8 +154,8 @@ def main(arguments: Sequence[str]) -> int:
             if part == "dashboard":
                 file = folder / "dashboard.duckdb"
                 sample.build(ROOT / "sample_data", file)
-                few = min(keys, 5)
-                charts = charted(file, ROOT / "sample_data" / "dpproxy.toml", questions("dashboard"), few)
+                few = min(keys, 3)
+                charts = charted(file, ROOT / "sample_data" / "dpproxy.toml", few)
                 _kept_on_page(part, written_for_dashboards(charts, machine(), few), console)
                 continue
             if part == "peers":
