@@ -109,7 +109,8 @@ class ImpliedAnswer:
         others = [n for n in range(len(plan.node.aggregate.measures)) if n not in self.places]
         measured = {(self.places[n], at): column for (n, at), column in self.table.measured.items()}
         measured |= {(others[n], at): column for (n, at), column in bought.measured.items()}
-        table = plan.implied(measured, f"{self.table.mechanism}, {bought.mechanism}")
+        mechanisms = dict.fromkeys((self.table.mechanism, bought.mechanism))
+        table = plan.implied(measured, ", ".join(mechanisms))
         return replace(
             table,
             caps="; ".join(dict.fromkeys(filter(None, (self.table.caps, bought.caps)))),

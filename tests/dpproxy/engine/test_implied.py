@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 
 import duckdb
@@ -490,6 +491,10 @@ def test_only_the_measures_that_are_missing_are_bought(service: Service, ann: An
         "as if it alone had been asked"
     )
     assert costs(ann, both, {"dpproxy.reuse": "off"}) == 2
+    level = {"dpproxy.units": "4"}
+    assert costs(ann, "SELECT shop, SUM(amount) AS s FROM sales WHERE kind = 'k0' GROUP BY shop", level) == 4
+    more = "SELECT shop, SUM(amount) AS s, COUNT(amount) AS n FROM sales WHERE kind = 'k0' GROUP BY shop"
+    assert costs(ann, more, level) == 4
     other = "SELECT COUNT(*) AS n, SUM(amount) AS s, MAX(amount) AS m FROM sales WHERE day < '2024-01-05'"
     assert costs(ann, other) == costs(ann, "SELECT MAX(amount) FROM sales WHERE day < '2024-01-04'") > 0
 
@@ -580,3 +585,33 @@ def test_averages_sums_and_rows_follow_from_each_other(service: Service, ann: An
     (total,) = free(ann, "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'", settings)
     assert float(str(total[0])) > 0
     assert costs(ann, "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'") == 1
+
+
+@pytest.mark.service
+def test_a_cube_answers_what_is_asked_over_it(service: Service, ann: Analyst) -> None:
+    """Sums of its cells, by any of three keys and under filters on the others; the error is about what is stated."""
+    keys = {
+        "shop": "shop = 'north'",
+        "day": "day > '2024-01-06'",
+        "half": "extract(hour from seen)::int / 12 = 1",
+    }
+    half = "extract(hour from seen)::int / 12"
+    ann.ask(f"SELECT shop, day, {half} AS half, COUNT(*) AS n FROM sales GROUP BY 1, 2, 3")
+    assert len(raw(service, ann.name)) == 4 * 12 * 2
+    asked = 0
+    with duckdb.connect() as connection:
+        connection.execute(ROWS)
+        for filters in ((), *((key,) for key in keys), *combinations(keys, 2), tuple(keys)):
+            where = " AND ".join(keys[key] for key in filters) or "true"
+            for group in (None, *(key for key in keys if key not in filters)):
+                key = half if group == "half" else group
+                by = f" GROUP BY {key}" if key else ""
+                sql = f"SELECT {key or 1} AS key, COUNT(*) AS n FROM sales WHERE {where}{by}"
+                rows = free(ann, sql, {"dpproxy.reuse": "always"})
+                most = ann.notices[0].partition("standard deviation ")[2].partition(")")[0].split()[-1]
+                bare = sql.replace(f"{key or 1} AS", f"({key or 1})::text AS").replace(" / 12", " // 12")
+                true = dict(connection.execute(bare).fetchall())
+                for name, n in rows:
+                    assert abs(float(str(n)) - true.get(name, 0)) < 5 * float(most), sql
+                asked += 1
+    assert asked == 20
