@@ -288,6 +288,7 @@ class Service:
 
     def stop(self) -> None:
         """Stops what this process started."""
+        gc.unfreeze()
         self._stack.close()
 
     def __enter__(self) -> Self:
@@ -396,7 +397,8 @@ class Service:
 
         Raises ServerError.
         """
-        # A full collection would look at all that was imported: some 0.1 s amid a statement.
+        # A full collection would look at all that was imported: some 0.1 s amid a statement. `stop` undoes it, since
+        # DuckDB's types complain about what is not collected at the end.
         gc.freeze()
         return Server(settings_of(self.config), self._served(), shared)
 
