@@ -1,4 +1,5 @@
-"""The console's routes: a login, seven pages that change nothing, metrics and health."""
+"""The console's routes: a login, seven pages, metrics and health. A button has the configuration read again; nothing
+else changes anything."""
 
 from __future__ import annotations
 
@@ -31,6 +32,7 @@ from dpproxy.console.guarantees import guarantees
 from dpproxy.console.guard import SecurityMiddleware
 from dpproxy.console.sources import Part, Sources
 from dpproxy.console.tickets import SECONDS, Ticket, Tickets
+from dpproxy.deployment.control import RELOAD, NoServer, tell
 from dpproxy.server.login_throttle import Throttle
 
 T = TypeVar("T")
@@ -53,6 +55,7 @@ _MOST_GUESSES = 4
 """Of one address at once."""
 _QUICK = 8
 _PROBE_SECONDS = 10.0
+_NOT_YOURS = "This form was not made for you.\n"
 _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -95,6 +98,7 @@ class _Console:
             Route("/login", self._form, methods=["GET"]),
             Route("/login", self._log_in, methods=["POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
+            Route("/reload", self._reload, methods=["POST"]),
             Route("/metrics", self._metrics),
             Route("/healthz", self._alive),
             Route("/readyz", self._ready),
@@ -114,10 +118,33 @@ class _Console:
         ticket = await self._ticket(request)
         if ticket is None or not ticket.role:
             return RedirectResponse("/login", 303)
+        return await self._shown(path, ticket, request.query_params)
+
+    async def _reload(self, request: Request) -> Response:
+        """The same as `dpproxy reload`, by the owner alone; the page says why it failed."""
+        ticket, sent = await self._ticket(request), await _form_of(request)
+        if sent is None or ticket is None or not self._tickets.sent_by(ticket, sent.get("token", "")):
+            return PlainTextResponse(_NOT_YOURS, 403)
+        if ticket.role != OWNER:
+            return PlainTextResponse("An auditor changes nothing.\n", 403)
+        try:
+            failure = await run_in_threadpool(tell, self._sources.config, RELOAD)
+        except NoServer as error:
+            failure = str(error)
+        status, told = (
+            (409, f"Nothing has changed. {failure}")
+            if failure
+            else (200, "The policy of the file is in force.")
+        )
+        return await self._shown("/health", ticket, {}, told=told, status=status)
+
+    async def _shown(
+        self, path: str, ticket: Ticket, query: Mapping[str, str], *, told: str = "", status: int = 200
+    ) -> Response:
         title, content = PAGES[path]
-        context = await run_in_threadpool(content, self._sources, request.query_params)
-        name = path.strip("/") or "accounts"
-        return self._rendered(f"{name}.html", ticket, title=title, context={**context, "path": path})
+        context = await run_in_threadpool(content, self._sources, query)
+        name, more = path.strip("/") or "accounts", {"path": path, "told": told}
+        return self._rendered(f"{name}.html", ticket, title=title, context={**context, **more}, status=status)
 
     async def _metrics(self, request: Request) -> Response:
         ticket = await self._ticket(request)
@@ -189,7 +216,7 @@ class _Console:
     async def _log_out(self, request: Request) -> Response:
         ticket, sent = await self._ticket(request), await _form_of(request)
         if sent is None or ticket is None or not self._tickets.sent_by(ticket, sent.get("token", "")):
-            return PlainTextResponse("This form was not made for you.\n", 403)
+            return PlainTextResponse(_NOT_YOURS, 403)
         self._tickets.end(ticket, time())
         response = RedirectResponse("/login", 303)
         response.delete_cookie(_COOKIE)

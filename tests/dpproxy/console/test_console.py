@@ -322,10 +322,30 @@ def test_an_auditor_sees_the_pages_and_no_metrics(owner: httpx.Client, run: Runn
         assert log_in(auditor, "looks at it all", "owner").status_code == 403
         assert log_in(auditor, "looks at it all", "auditor").status_code == 303
         assert [auditor.get(path).status_code for path in PAGES] == [200] * len(PAGES)
+        assert "Read the configuration again" not in (health := auditor.get("/health")).text
+        assert auditor.post("/reload", data={"token": token_of(health)}).status_code == 403
         assert (auditor.get("/metrics").status_code, owner.get("/metrics").status_code) == (401, 200)
         # Another password of one role ends the logins of that role alone.
         assert within(*set_password, entry="looks at it again\n")[0] == 0
         assert (auditor.get("/").status_code, owner.get("/").status_code) == (303, 200)
+
+
+def test_the_owner_has_the_configuration_read_again(owner: httpx.Client, run: Running, file: Path) -> None:
+    assert owner.post("/reload", data={"token": "0" * 64}).status_code == 403
+    assert httpx.post(f"{run.console}reload", data={"token": "0" * 64}).status_code == 403
+    before, token = file.read_text(), token_of(owner.get("/health"))
+    assert "information = 100\n" in before
+    file.write_text(before.replace("information = 100\n", "information = -100\n"))
+    refused = owner.post("/reload", data={"token": token})
+    assert refused.status_code == 409
+    assert "Nothing has changed." in refused.text
+    assert "budget.information" in refused.text
+    file.write_text(before.replace("calls = 3\n", "calls = 7\n"))
+    assert "The policy of the file is in force." in owner.post("/reload", data={"token": token}).text
+    assert re.search(r"\b7\b", owner.get("/limits").text)
+    file.write_text(before)
+    assert owner.post("/reload", data={"token": token}).status_code == 200
+    ask(run)
 
 
 def test_wrong_passwords_become_slow(run: Running) -> None:
