@@ -288,7 +288,7 @@ def test_simulation_tells_who_would_have_been_stopped(server: Running, folder: P
     assert not any(refused["100"].values())
     people = len(by_amount["5"]["accounts"])
     stopped = sum(a["stopped"] for a in by_amount["5"]["accounts"])
-    assert by_amount["5"]["percent_stopped_by_day"][1:] == [100 * stopped / people] * 7
+    assert by_amount["5"]["percent_stopped_by_day"][1:] == pytest.approx([100 * stopped / people] * 7)
     page = done("simulate", "--information", "5", "--calls", "3", folder=folder)
     assert "analyst:watched" in page
     assert "% of analysts stopped" in page
