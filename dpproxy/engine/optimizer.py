@@ -570,8 +570,9 @@ def weighs(plan: ReleasePlan) -> bool:
     return bool(plan.rungs) and plan.level > 1 and combines(plan) == "weighted"
 
 
-def with_weights(plan: ReleasePlan, earlier: ReleasedTable) -> ReleasePlan:
-    """A further measurement with weights for the cells, made of what was released before to the account that pays.
+def with_weights(plan: ReleasePlan, earlier: ReleasedTable, known: Mapping[int, Choice]) -> ReleasePlan:
+    """A further measurement with weights for the cells, made of what was released before to the account that pays; by
+    the lengths that are `known` where weights are of no use.
 
     They are in its release key: accounts with other weights have other noise.
     """
@@ -579,8 +580,10 @@ def with_weights(plan: ReleasePlan, earlier: ReleasedTable) -> ReleasePlan:
     meters = []
     for meter in plan.meters:
         assert isinstance(meter, TotalsMeasurement)
-        weights = {place: multipliers(earlier.measured[place, SUM]) for place in meter.places}
-        meters.append(replace(meter, weights={place: by for place, by in weights.items() if by}))
+        found = {place: multipliers(earlier.measured[place, SUM]) for place in meter.places}
+        weights = {place: by for place, by in found.items() if by}
+        unweighted = {place: choice for place, choice in known.items() if not found.get(place, True)}
+        meters.append(replace(meter, weights=weights, known=unweighted))
     key = plan.keys.release(plan.node, _described(plan.selection, meters, plan.terms))
     return replace(plan, meters=tuple(meters), release_key=key)
 

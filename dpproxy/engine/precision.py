@@ -10,9 +10,11 @@ Why: docs/decisions/precision-is-bought-in-rungs.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from statistics import median
 from typing import Literal
 
 from dpproxy.config.precision import Target
@@ -26,6 +28,9 @@ Combines = Literal["always", "twice", "weighted", "never"]
 many cells also with those that have weights made of earlier ones, and lengths of their own."""
 MOST_WEIGHT = 64
 """The most that a total counts for in a weighted measurement, where one in the largest cell counts once."""
+LEAST_GAIN = 1.1
+"""By what factor the noise in the median cell has to fall for weights to be worth a length of their own, which costs
+4/25 of the price: a tenth of the noise."""
 WEIGHT = 2 / 3
 """The power of sizes that weights are: with 1 the largest cells lose much, with 1/2 the small ones gain less."""
 
@@ -98,18 +103,23 @@ def higher(level: Fraction, needed: Fraction, levels: Collection[Fraction]) -> l
 def multipliers(column: MeasuredColumn) -> tuple[int, ...]:
     """By what totals are multiplied in each cell, so that small ones get less noise: (largest/size)^(2/3), rounded.
 
-    A size is a released value, or the deviation of its noise, where that is larger. Empty where nothing is known.
+    A size is a released value, or the deviation of its noise, where that is larger. Empty where nothing is known, and
+    where half of the cells would hardly gain: without weights the length that was chosen before serves again.
 
     >>> multipliers(MeasuredColumn((8000, 1010, -990, 100, -7), (10.0,) * 5))
     (1, 4, 4, 19, 64)
     >>> multipliers(MeasuredColumn((8000, 7000), (10.0,) * 2))
+    ()
+    >>> multipliers(MeasuredColumn((80,) * 52 + (9,), (1.0,) * 53))
     ()
     """
     if column.absent:
         return ()
     sizes = [max(abs(v), d) for v, d in zip(column.values, column.deviations, strict=True)]
     found = tuple(min(MOST_WEIGHT, round((max(sizes) / size) ** WEIGHT)) for size in sizes)
-    return found if any(m > 1 for m in found) else ()
+    # Units' vectors are about proportional to the sizes: so much longer the weighted ones are.
+    longer = math.hypot(*(m * size for m, size in zip(found, sizes, strict=True))) / math.hypot(*sizes)
+    return found if median(found) > LEAST_GAIN * longer else ()
 
 
 def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:

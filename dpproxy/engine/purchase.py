@@ -431,11 +431,14 @@ def _measured(
 ) -> list[ReleasedTable]:
     """All measurements of an answer: what this account has bought of them decides lengths or weights of the further."""
     tables = [first]
-    if weighs(plan):
-        for rung in plan.rungs:
-            tables += buy([with_weights(rung, ReleasedTable.combined(tables))])
-        return tables
     known = {place: choice for place in choices(plan) if (choice := first.choice(place))}
+    if weighs(plan):
+        lengths = {place: choice for place, choice in known.items() if choice.length}
+        for rung in plan.rungs:
+            # A length serves twice the price that it was chosen for, and no more.
+            served = lengths if rung.level <= plan.terms.units else {}
+            tables += buy([with_weights(rung, ReleasedTable.combined(tables), served)])
+        return tables
     return [first, *buy([with_choices(rung, known) for rung in plan.rungs])]
 
 

@@ -299,11 +299,14 @@ def test_weights_are_in_the_key_and_come_from_what_was_released(planned: Planner
         return ReleasedTable((), {(0, None): column}, (0,), "UnitClip", (), rung.cost_at_most)
 
     one, other = first(8000, 1000, 100, 0, -1, 9), first(8000, 4000, 100, 0, -1, 9)
-    keys = [with_weights(rung, table).release_key for table in (one, other, one)]
+    keys = [with_weights(rung, table, {}).release_key for table in (one, other, one)]
     assert keys[0] == keys[2] != keys[1]
-    assert {with_weights(rung, table).request_key for table in (one, other)} == {rung.request_key}
-    assert with_weights(rung, first(*[8000] * 6)).release_key == rung.release_key, "none"
-    assert with_weights(rung, one).cost_at_most == rung.cost_at_most
+    assert {with_weights(rung, table, {}).request_key for table in (one, other)} == {rung.request_key}
+    alike, known = first(*[8000] * 6), {0: Choice(0, 9)}
+    assert with_weights(rung, alike, {}).release_key == rung.release_key, "none"
+    assert with_weights(rung, alike, known).release_key == with_choices(rung, known).release_key
+    assert with_weights(rung, one, known).release_key == keys[0], "another vector has a length of its own"
+    assert with_weights(rung, one, {}).cost_at_most == rung.cost_at_most
 
 
 def test_rungs_are_paid_as_a_whole_or_not_at_all(service: Service) -> None:
