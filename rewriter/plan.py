@@ -98,10 +98,9 @@ class CellTexts:
 class Kept:
     """A part of a query that other queries of the same release begin with as well, so that it need not run again.
 
-    `sql`: its text; `rest`: the query over its rows as the table `name`.
+    `sql`: its text; `rest`: the query over its rows as the engine's `kept_table`.
     """
 
-    name: str
     sql: str
     rest: str
 

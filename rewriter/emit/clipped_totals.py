@@ -48,7 +48,7 @@ class Vectors:
     @property
     def read(self) -> Sequence[int]:
         """The places of the totals that are added up: all of the node where they are kept for its other queries."""
-        if not self.backend.dialect.keeps_tables:
+        if not self.backend.dialect.kept_table:
             return [vector.place for vector in self.vectors]
         return [n for n, measure in enumerate(self.node.measures) if isinstance(measure, (Total, Joint))]
 

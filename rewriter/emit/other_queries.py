@@ -231,7 +231,7 @@ class CellQuery:
 
     def keep(self) -> None:
         """Mark what was added so far, of which the last is read from here on, as what other queries begin with."""
-        if self.backend.dialect.keeps_tables:
+        if self.backend.dialect.kept_table:
             self._kept = len(self._ctes)
 
     def add(self, name: str, body: exp.Query | str) -> None:
@@ -280,7 +280,8 @@ class CellQuery:
         dialect, text, kept = self.backend.dialect, self.backend.dialect.fragment(query), None
         if self._kept:
             *before, (name, last) = self._ctes[: self._kept]
-            kept = Kept(name, dialect.sql(last, before), dialect.sql(text, self._ctes[self._kept :]))
+            again = (name, f"SELECT * FROM {dialect.kept_table}")
+            kept = Kept(dialect.sql(last, before), dialect.sql(text, [again, *self._ctes[self._kept :]]))
         numbers = [tuple(map(str, of_cells)) for of_cells in self._numbers.values()]
         return HistogramQuery(
             dialect.sql(text, self._ctes),

@@ -181,7 +181,7 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
         super().__init__(slots, instance.take, instance.let_go)
         self._backend = backend
         self._keeps = True
-        self._kept: tuple[str, str, Sequence[object]] | None = None
+        self._kept: tuple[str, Sequence[object]] | None = None
 
     def fetch(
         self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
@@ -218,10 +218,10 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
         """The query over what is kept of it in memory, None where nothing is; raises duckdb.Error."""
         if query.kept is None or not self._keeps:
             return None
-        kept = query.kept.name, query.kept.sql, parameters
+        kept = query.kept.sql, parameters
         if kept != self._kept:
             self._kept = None
-            create = f"CREATE OR REPLACE TEMP TABLE {query.kept.name} AS FROM (\n{query.kept.sql}\n) AS q"
+            create = f"CREATE OR REPLACE TEMP TABLE {DUCKDB.kept_table} AS FROM (\n{query.kept.sql}\n) AS q"
             statement = _only(self.held, create, duckdb.StatementType.CREATE)
             try:
                 self.held.execute(statement, _named(statement, parameters))

@@ -78,7 +78,7 @@ class Engine(ABC):
         joins_units: it orders joins better without IN (SELECT ...) among them, so that rows are joined to the key that
             names their unit.
         relates_units: it orders joins of three private tables or more better where each is said to have the same unit.
-        keeps_tables: a release's queries can share a table that only they see, in memory.
+        kept_table: the name of a table in memory that only the queries of one release see; empty where none can be.
         numeric: the type of exact numbers.
         squares: a type that holds the sums of the squares of whole numbers up to 2^50 in size.
         texts: the type of texts.
@@ -99,7 +99,7 @@ class Engine(ABC):
     adds_stored = True
     joins_units = False
     relates_units = False
-    keeps_tables = False
+    kept_table = ""
     numeric = "DECIMAL"
     squares = "DECIMAL(38, 0)"
     texts = "VARCHAR"

@@ -457,7 +457,9 @@ def test_what_fails_with_statistics_is_asked_without_and_in_time(backend: DuckDB
 
 
 def keeping(kept: str, rest: str, *arrays: tuple[str, ...], whole: str = "SELECT -1") -> HistogramQuery:
-    return HistogramQuery(whole, arrays, False, None, integers=True, kept=Kept("u", kept, rest))
+    """`rest` reads the table u."""
+    named = f"WITH u AS (SELECT * FROM {DUCKDB.kept_table}) {rest}"
+    return HistogramQuery(whole, arrays, False, None, integers=True, kept=Kept(kept, named))
 
 
 def test_what_queries_begin_with_runs_once_a_slot(backend: DuckDBBackend) -> None:
@@ -473,9 +475,22 @@ def test_what_queries_begin_with_runs_once_a_slot(backend: DuckDBBackend) -> Non
         assert ask(keeping(drawn, "SELECT x FROM u", ("b",))) != first
         assert ask(keeping("SELECT 7 AS x", "SELECT x FROM u")) == [7]
         assert ask(keeping(drawn, "SELECT x FROM u", ("a",))) != first
+        of_others = HistogramQuery(f"SELECT x FROM {DUCKDB.kept_table}", (), False, None)
         with pytest.raises(BackendError):
-            other.fetch(HistogramQuery("SELECT x FROM u", (), False, None), "", Cancellation(), 10)
+            other.fetch(of_others, "", Cancellation(), 10)
     assert not fetch(backend, "SELECT 1 FROM duckdb_tables() WHERE temporary").rows
+
+
+def test_what_is_kept_hides_no_table_of_the_owners(tmp_path: Path) -> None:
+    """Not one that has the name of a part of our queries."""
+    backend = made(tmp_path, "CREATE TABLE u AS SELECT 999 AS x")
+    plain = HistogramQuery("SELECT x FROM main.u", (), False, None, integers=True)
+    with backend.open() as slot:
+        for sql, x in (("SELECT 7 AS x", 7), ("SELECT x + 1 AS x FROM main.u", 1000)):
+            found = slot.fetch(keeping(sql, "SELECT x FROM u"), "", Cancellation(), 10)
+            assert found.counts(0).tolist() == [x]
+            assert slot.fetch(plain, "", Cancellation(), 10).counts(0).tolist() == [999]
+    backend.close()
 
 
 @pytest.mark.parametrize(
