@@ -184,7 +184,8 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
         yield (
             "Weights",
             f"{alike} of {all_of_it} units for all groups alike; then a group of 1/n of the largest n^(2/3) times as "
-            f"exactly, {MOST_WEIGHT} times at most, by the sizes that were released to this account",
+            f"exactly, {MOST_WEIGHT} times at most, by the sizes that were released to this account, "
+            "if half of the groups gain by that",
         )
     if plan.open_ended or isinstance(plan.selection, PartitionSelection):
         yield "Shown", plan.least
@@ -220,7 +221,7 @@ def _level(plan: ReleasePlan, paid: Collection[bytes]) -> str:
     missing = [rung for rung in (plan, *plan.rungs) if rung.request_key not in paid]
     price = f"costs {charge(Cost.sum(rung.cost_at_most for rung in missing))}" if missing else "is bought"
     noise = dict.fromkeys(said for name, said in explanation(Explained(plan), None) if name == "Noise")
-    small = [f"up to {MOST_WEIGHT} times less on small groups"] if weighs(plan) else []
+    small = [f"up to {MOST_WEIGHT} times less on small groups, if half gain by it"] if weighs(plan) else []
     return f"dpproxy.units = {shown(micro(plan.level))} {'; '.join((price, *noise, *small))}"
 
 

@@ -258,7 +258,7 @@ def test_small_groups_are_measured_with_weights(service: Service) -> None:
     assert (
         "dpproxy.units = 4 costs 4 information units and 0 calls; standard deviation 7.3 times that" in said
     )
-    assert "length; up to 64 times less on small groups" in said
+    assert "length; up to 64 times less on small groups, if half gain by it" in said
     paid, answers = [], []
     for units in ("1", "2", "4", "8", "8"):
         answers.append(ann.ask(KINDS, at(units)))
