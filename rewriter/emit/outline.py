@@ -170,14 +170,9 @@ def _apart(measure: Measure, relation: Relation) -> tuple[Measure, tuple[exp.Exp
 
 def _certain(condition: exp.Expr, relation: Relation) -> bool:
     """Whether a condition says of a column that it is not NULL, which the backend's schema says as well."""
-    value = (
-        condition.this.this if isinstance(condition, exp.Not) and isinstance(condition.this, exp.Is) else None
-    )
-    if not isinstance(value, exp.Column) or not isinstance(condition.this.expression, exp.Null):
+    if not isinstance(condition, exp.Not) or not isinstance(condition.this, exp.Is):
         return False
-    source = relation.source(value.table)
-    column = source.column(value.name)
-    return source.on is None and source.derived is None and column is not None and column.required
+    return isinstance(condition.this.expression, exp.Null) and relation.required(condition.this.this)
 
 
 def plain(measure: Measure) -> Measure | None:

@@ -182,6 +182,13 @@ class Relation:
     def source(self, alias: str) -> Source:
         return next(s for s in self.sources if s.alias == alias)
 
+    def required(self, value: exp.Expr) -> bool:
+        """Whether a value is a stored column that the backend keeps from being NULL, and no outer join fills up."""
+        if not isinstance(value, exp.Column):
+            return False
+        source = self.source(value.table)
+        return source.on is None and source.derived is None and source.column(value.name).required
+
 
 def kinds(relation: Relation) -> frozenset[str]:
     """The kinds of units whose rows a relation is made of, or that decide about them."""

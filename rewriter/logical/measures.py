@@ -121,9 +121,15 @@ class _Collector:
         if call.function in ("sum", "avg", *VARIANCES):
             name = _name(call)
         elif call.function == "count" and not call.values and not call.units:
-            counted = (name for name, one in self.joint.items() if _name(self._count_of(one)) == _name(call))
-            name = next(counted, "")
+            name = next((name for name, one in self.joint.items() if self._counts(call, one)), "")
         return self._slot("joint", name, self.joint[name]) if name in self.joint else None
+
+    def _counts(self, count: Call, averaged: Call) -> bool:
+        """Whether a count of rows is of those that have the value that is averaged."""
+        names = {_name(self._count_of(averaged))}
+        if self.relation.required(averaged.values[0]):
+            names.add(_name(replace(averaged, values=())))
+        return _name(count) in names
 
     def slots_of(self, call: Call) -> list[Slot]:
         """The measures that a call needs, each noted once."""

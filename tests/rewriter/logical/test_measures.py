@@ -8,20 +8,25 @@ from typing import Any
 
 import pytest
 
-from rewriter.ir.measure import Joint, Total
+from rewriter.ir.measure import Joint, Measure, Total
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
 from rewriter.policy import Policy
 from tests.rewriter.shop import EVENTS, POLICY
 
 
-def total_of(sql: str, **declared: Any) -> Total | Joint:
-    """The measure of a statement over events, with more declared of the amount."""
+def measures_of(sql: str, source: str = "events", **declared: Any) -> tuple[Measure, ...]:
+    """The measures of a statement over events, with more declared of the amount."""
     columns = tuple(replace(c, **declared) if c.name == "amount" else c for c in EVENTS.columns)
     tables = {**POLICY.tables, ("public", "events"): replace(EVENTS, columns=columns)}
-    (node,) = split_query(f"SELECT {sql} FROM events", Policy(tables, unit_clips=True)).nodes
+    (node,) = split_query(f"SELECT {sql} FROM {source}", Policy(tables, unit_clips=True)).nodes
     assert isinstance(node, AggregateNode)
-    (measure,) = node.measures
+    return node.measures
+
+
+def total_of(sql: str, **declared: Any) -> Total | Joint:
+    """The one measure of a statement over events, with more declared of the amount."""
+    (measure,) = measures_of(sql, **declared)
     assert isinstance(measure, (Total, Joint))
     return measure
 
@@ -73,6 +78,36 @@ def test_a_row_of_an_average_counts_for_a_part_of_its_value() -> None:
     measure = total_of("AVG(amount)", magnitude=Fraction(640), scale=1)
     assert isinstance(measure, Joint)
     assert measure.least == 100
+
+
+@pytest.mark.parametrize(
+    ("sql", "source", "required", "measures"),
+    [
+        ("COUNT(*), SUM(amount), AVG(amount)", "events", True, 1),
+        ("COUNT(*), SUM(amount), AVG(amount)", "events", False, 2),
+        ("COUNT(*) FILTER (WHERE action = 'like'), AVG(amount)", "events", True, 2),
+        ("COUNT(*), AVG(amount) FILTER (WHERE action = 'like')", "events", True, 2),
+        (
+            "COUNT(*) FILTER (WHERE action = 'like'), AVG(amount) FILTER (WHERE action = 'like')",
+            "events",
+            True,
+            1,
+        ),
+        # The column is never NULL, what is computed from it can be.
+        ("COUNT(*), AVG(NULLIF(amount, 0))", "events", True, 2),
+        ("COUNT(*), AVG(amount)", "users u LEFT JOIN events e ON u.user_id = e.user_id", True, 2),
+        (
+            "COUNT(*), AVG(amount)",
+            "(SELECT DISTINCT ON (user_id) * FROM events ORDER BY user_id, ts) s",
+            True,
+            2,
+        ),
+    ],
+)
+def test_rows_are_counted_with_an_average_of_what_is_never_null(
+    sql: str, source: str, required: bool, measures: int
+) -> None:
+    assert len(measures_of(sql, source, required=required)) == measures
 
 
 def test_what_is_said_of_the_size_bounds_nothing() -> None:
