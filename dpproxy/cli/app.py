@@ -28,7 +28,7 @@ from dpproxy.cli import report as cli_report
 from dpproxy.cli.budget import budget
 from dpproxy.cli.options import HERE, ConfigFile, Json, Stdin, asked_password, group, reported
 from dpproxy.config.identity import AUDITOR, OWNER
-from dpproxy.config.sections import Config
+from dpproxy.config.sections import Config, ConfigError
 from dpproxy.config.values import exact
 from dpproxy.deployment.control import RELOAD, NoServer, tell
 from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
@@ -167,7 +167,7 @@ def serve(
         # Where it listens decides whether TLS is needed.
         host, port = inherited.getsockname()[:2]
     reread = partial(configured, config, host=host, port=port, http=http)
-    with reported(), Service.start(reread(), alone=True, workers=workers) as service:
+    with reported(), Service.start(_alone(reread(), workers), alone=True, workers=workers) as service:
         if service.config.server.log == "json":
             json_everywhere()
         for warning in service.checked.warnings:
@@ -175,6 +175,15 @@ def serve(
         serving = service if workers == 1 else Workers(service, workers)
         uvloop.run(_serve(serving, service.config, reread, inherited))
     leave()
+
+
+def _alone(config: Config, workers: int) -> Config:
+    """Raises ConfigError where workers would share analysts whose steps come one at a time."""
+    if workers > 1 and config.privacy.timing == "padded":
+        raise ConfigError(
+            config.file, "privacy.timing", '"padded" is for one process: serve without --workers'
+        )
+    return config
 
 
 @app.command()

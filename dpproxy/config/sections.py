@@ -235,6 +235,8 @@ class Privacy(_Section):
     min_units: int = Field(default=0, ge=0)
     nonnegative: bool = False
     scans: Literal["refuse", "charge"] = "refuse"
+    timing: Literal["plain", "padded"] = "plain"
+    tick: Duration = dt.timedelta(seconds=1)
 
     @model_validator(mode="after")
     def _fetching_all(self) -> Privacy:
@@ -494,6 +496,17 @@ class Config(_Section):
                 raise ValueError(f'budget.analysts.{name}: noise = "laplace" has one precision')
             if analyst.units is not None and analyst.units > most:
                 raise ValueError(f"budget.analysts.{name}.units is above privacy.most_units_per_answer")
+        return self
+
+    @model_validator(mode="after")
+    def _padded(self) -> Config:
+        """A published answer says when it was made."""
+        publishers = [name for name in self.budget.analysts if self.budget.may_publish(name)]
+        if publishers and self.privacy.timing == "padded":
+            raise ValueError(
+                f'budget.analysts.{publishers[0]}.publish: with privacy.timing = "padded" nobody publishes, since a '
+                "published answer says when it was made"
+            )
         return self
 
     @model_validator(mode="after")

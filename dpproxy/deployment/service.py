@@ -604,6 +604,7 @@ def settings_of(config: Config) -> ServerSettings:
         client_ca,
         section.max_sessions_per_login,
         error_columns=tuple(section.error_columns),
+        tick=config.privacy.tick.total_seconds() if config.privacy.timing == "padded" else None,
     )
 
 

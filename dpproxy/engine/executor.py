@@ -201,7 +201,12 @@ class QueryEngine:
             for number, (node, plan) in enumerate(zip(planned[done:ready], plans, strict=False), done):
                 if isinstance(node, SystemTableNode):
                     columns += system_columns(
-                        node, chain[0], self._ledger.accounts, self._ledger.history, request.last
+                        node,
+                        chain[0],
+                        self._ledger.accounts,
+                        self._ledger.history,
+                        request.last,
+                        times=self._config.privacy.timing == "plain",
                     )
                     continue
                 assert plan is not None

@@ -17,11 +17,17 @@ MOST_RELEASES = 100_000
 
 
 def system_columns(
-    node: SystemTableNode, account: str, accounts: Accounts, history: History, last: LastRelease
+    node: SystemTableNode,
+    account: str,
+    accounts: Accounts,
+    history: History,
+    last: LastRelease,
+    *,
+    times: bool = True,
 ) -> list[Sequence[object]]:
     """The columns of dpproxy.budget, dpproxy.releases or dpproxy.last_release.
 
-    Raises LedgerError, Refusal (54000) for more than MOST_RELEASES rows.
+    `times`: with the times at which answers were made, which tell how long that took; else they are NULL. Raises LedgerError, Refusal (54000) for more than MOST_RELEASES rows.
     """
     match node.name:
         case "budget":
@@ -31,11 +37,14 @@ def system_columns(
             rows = history.releases(account, most=most, newest=node.newest)
             if len(rows) > MOST_RELEASES:
                 raise refusals.too_many_releases(MOST_RELEASES)
-            return _columns_of(ReleaseRow, rows)
-    return _columns_of(LastRow, last.rows or [LastRow.kept(row) for row in history.latest(account, MOST)])
+            return _columns_of(ReleaseRow, rows, () if times else ("time",))
+    latest = last.rows or [LastRow.kept(row) for row in history.latest(account, MOST)]
+    return _columns_of(LastRow, latest, () if times else ("at",))
 
 
 def _columns_of(
-    kind: type[BudgetRow | ReleaseRow | LastRow], rows: Sequence[object]
+    kind: type[BudgetRow | ReleaseRow | LastRow], rows: Sequence[object], without: Sequence[str] = ()
 ) -> list[Sequence[object]]:
-    return [[getattr(row, field.name) for row in rows] for field in fields(kind)]
+    return [
+        [None if field.name in without else getattr(row, field.name) for row in rows] for field in fields(kind)
+    ]

@@ -31,6 +31,7 @@ from dpproxy.server.login import AUTHENTICATION_OK, FrontConnection, FrontFailed
 from dpproxy.server.login_methods import LoginMethods
 from dpproxy.server.login_queue import PendingLogin, WaitingRoom
 from dpproxy.server.neighbours import Neighbours
+from dpproxy.server.padding import PaddedTurns, Ticks
 from dpproxy.server.session import SHUTDOWN, Services, Session, StatementHandler, nothing_published
 from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import ending
@@ -59,6 +60,8 @@ _SHOWN = {
     _SESSIONS: ("id", "login", "address", "application_name", "state", "connected_at", "process"),
     _PLANS: ("process", "kind", "kept", "bytes"),
 }
+_DAY = 86_400.0
+"""A padded statement's timeout at the front, whose clock also runs while the statement waits for its turn and its tick."""
 _MADE_WAY = m.error("53300", "too many connections are logging in", severity="FATAL")
 _THREADS, _LOGIN_THREADS, _PLANNING = 32, 8, 4
 _THREADS_EACH, _PLANNING_EACH = 8, 2
@@ -75,6 +78,7 @@ class ServerSettings:
         idle_seconds: the longest silence of a client.
         max_sessions: open sessions, of which one login may have max_sessions_per_login.
         error_columns: the logins, by name or by pattern, whose sessions begin with dpproxy.error_columns on.
+        tick: the first moment at which the reply of a private statement may leave; None: as soon as it is ready.
     """
 
     host: str = "127.0.0.1"
@@ -90,6 +94,7 @@ class ServerSettings:
     max_sessions_per_login: int = 50
     startup_seconds: float = 10.0
     error_columns: tuple[str, ...] = ()
+    tick: float | None = None
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,11 @@ class Server:
         tls = tls_of(settings)
         self._planning = Turns[object]("plan", threads=_PLANNING, each=_PLANNING_EACH, ended=_ended)
         self._threads = Turns[object]("step", threads=_THREADS, each=_THREADS_EACH, ended=_ended)
+        self._padded = (
+            None
+            if settings.tick is None
+            else PaddedTurns(self._threads, Ticks(settings.tick, settings.statement_timeout))
+        )
         self._login_threads = ThreadPoolExecutor(_LOGIN_THREADS, "login")
         self._sessions: dict[int, Session] = {}
         self._logins: set[asyncio.Task[None]] = set()
@@ -187,7 +197,7 @@ class Server:
             rooms.fake_salt_key,
             self._login_threads,
             trust=settings.auth == "trust",
-            statement_timeout=settings.statement_timeout,
+            statement_timeout=settings.statement_timeout if self._padded is None else _DAY,
             methods=rooms.methods,
         )
 
@@ -204,6 +214,7 @@ class Server:
             rooms.identity,
             rooms.watcher,
             rooms.publish,
+            self._padded,
         )
 
     def reload(self, settings: ServerSettings, rooms: Rooms) -> None:

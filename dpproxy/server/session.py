@@ -34,6 +34,7 @@ from dpproxy.pgwire.step import (
 from dpproxy.server.fair_pool import Turns
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.login import FrontConnection, cancel_at_front
+from dpproxy.server.padding import TIMED_OUT, PaddedTurns
 from dpproxy.server.transport import HIGH_WATER, Address, Channel
 from dpproxy.telemetry.observer import ChargeTally, Observer, StatementEnd
 from dpproxy.telemetry.progress import ProgressNotifier, wanted
@@ -90,6 +91,7 @@ class Services:
         identity: which logins may act for others.
         watcher: notified when statements and sessions end.
         publish: runs a statement on published answers, on a thread; raises Refusal.
+        padded: runs privacy steps, and gives their results at ticks; None: `threads` do, as soon as they are over.
     """
 
     answering: StatementHandler
@@ -103,21 +105,26 @@ class Services:
     identity: Identity = field(default_factory=Identity)
     watcher: Observer = field(default_factory=Observer)
     publish: Callable[[QueryRequest], PublishResult] = nothing_published
+    padded: PaddedTurns | None = None
 
 
 @dataclass
 class _Running:
-    """A job. `cancellation` ends all of it; `planning` ends the part before payment, also when the client has gone."""
+    """A job. `cancellation` ends all of it; `planning` ends the part before payment, also when the client has gone.
+
+    Both end a padded step before its turn alone.
+    """
 
     job: Job
     cancellation: Cancellation
     planning: Cancellation
-    timer: asyncio.TimerHandle
+    timer: asyncio.TimerHandle | None
     teller: ProgressNotifier | None
 
     def stop(self) -> None:
         """Nothing rings for it any more."""
-        self.timer.cancel()
+        if self.timer is not None:
+            self.timer.cancel()
         if self.teller is not None:
             self.teller.stop()
 
@@ -363,15 +370,33 @@ class Session:
         paid, planning = ChargeTally(), Cancellation()
         cancellation.on_cancel(planning.cancel)
         turns = self._services.planning if isinstance(job, Prepare) else self._services.threads
+        padded = self._services.padded if isinstance(job, Step) else None
+        waiting = Cancellation()
 
         def work() -> object:
             with working_for(self.analyst, planning):
                 return self._call(job, cancellation, stages, paid)
 
+        def stop() -> None:
+            self._cancel_quietly(cancellation)
+            self._finished(job, Refusal("57014", TIMED_OUT))
+
         begun, pauses = loop.time(), iter(_PAUSES)
 
         def attempt() -> None:
-            future = turns.run(self._payer(job), work, planning)
+            future = (
+                turns.run(self._payer(job), work, planning)
+                if padded is None
+                else asyncio.ensure_future(
+                    padded.run(
+                        self._payer(job),
+                        work,
+                        waiting,
+                        stop,
+                        lambda outcome: isinstance(outcome, Refusal) and stages.passed("fetch"),
+                    )
+                )
+            )
             if not isinstance(job, Prepare):
                 # Planning has charged nothing: a drain need not wait for it after its client has gone.
                 self._services.job_begun(future)
@@ -385,12 +410,16 @@ class Session:
             else:
                 self._done(job, stages, paid, outcome)
 
-        late = "canceling statement due to statement timeout"
-        timer = loop.call_later(self._seconds_for(job), self._interrupt, late)
-        teller = (
-            ProgressNotifier(stages, self._notice) if isinstance(job, Step) and wanted(job.settings) else None
-        )
-        self._running = _Running(job, cancellation, planning, timer, teller)
+        seconds, most = self._seconds_for(job), self._services.statement_timeout
+        if padded is None:
+            timer = loop.call_later(seconds, self._interrupt, TIMED_OUT)
+            tells = isinstance(job, Step) and wanted(job.settings)
+            teller = ProgressNotifier(stages, self._notice) if tells else None
+            self._running = _Running(job, cancellation, planning, timer, teller)
+        else:
+            # The server's time-out is a tick; the stages that a notice names follow the data.
+            timer = loop.call_later(seconds, self._interrupt, TIMED_OUT) if seconds < most else None
+            self._running = _Running(job, waiting, waiting, timer, None)
         attempt()
 
     def _notice(self, line: str) -> None:

@@ -52,6 +52,10 @@ class Stages:
         """Since its beginning."""
         return perf_counter() - self._begun
 
+    def passed(self, stage: Stage) -> bool:
+        """Whether it has entered a stage."""
+        return stage in self._spent
+
     def expect(self, rounds: int) -> None:
         """So many queries of the backend follow at most, as the plan alone decides."""
         self.round, self.rounds = 0, rounds

@@ -154,6 +154,7 @@ class Scripted:
         if text == EXHAUSTED:
             raise Refusal("PV001", "privacy budget exhausted", hint="wait")
         if text == BROKEN:
+            asker.stages.enter("fetch")
             raise ZeroDivisionError("a secret: 42")
         if text == SLOW:
             self._wait(asker.cancellation)
