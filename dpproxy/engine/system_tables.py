@@ -27,7 +27,8 @@ def system_columns(
 ) -> list[Sequence[object]]:
     """The columns of dpproxy.budget, dpproxy.releases or dpproxy.last_release.
 
-    `times`: with the times at which answers were made, which tell how long that took; else they are NULL. Raises LedgerError, Refusal (54000) for more than MOST_RELEASES rows.
+    `times`: with the times at which answers were made, which tell how long that took; else they are NULL.
+    Raises LedgerError, Refusal (54000) for more than MOST_RELEASES rows.
     """
     match node.name:
         case "budget":
@@ -46,5 +47,6 @@ def _columns_of(
     kind: type[BudgetRow | ReleaseRow | LastRow], rows: Sequence[object], without: Sequence[str] = ()
 ) -> list[Sequence[object]]:
     return [
-        [None if field.name in without else getattr(row, field.name) for row in rows] for field in fields(kind)
+        [None if field.name in without else getattr(row, field.name) for row in rows]
+        for field in fields(kind)
     ]

@@ -61,7 +61,7 @@ _SHOWN = {
     _PLANS: ("process", "kind", "kept", "bytes"),
 }
 _DAY = 86_400.0
-"""A padded statement's timeout at the front, whose clock also runs while the statement waits for its turn and its tick."""
+"""Timeout of a padded statement at the front, whose clock also runs while it waits for its turn and its tick."""
 _MADE_WAY = m.error("53300", "too many connections are logging in", severity="FATAL")
 _THREADS, _LOGIN_THREADS, _PLANNING = 32, 8, 4
 _THREADS_EACH, _PLANNING_EACH = 8, 2

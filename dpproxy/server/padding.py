@@ -19,7 +19,7 @@ TIMED_OUT = "canceling statement due to statement timeout"
 
 @dataclass(frozen=True)
 class Ticks:
-    """The moments at which a reply may leave, in seconds after its statement's turn began: `first`, twice that, four
+    """The moments at which a reply may leave, in seconds after its statement came: `first`, twice that, four
     times and so on before `last`, the time-out; then `last`.
 
     >>> ticks = Ticks(1.0, 5.0)
@@ -53,6 +53,7 @@ class PaddedTurns:
     async def run(
         self,
         login: str,
+        since: float,
         work: Callable[[], object],
         waiting: Cancellation,
         stop: Callable[[], None],
@@ -60,18 +61,20 @@ class PaddedTurns:
     ) -> object:
         """The result of `work`, at a tick; of work that runs into the time-out, when it is over.
 
+        `since`: when its statement arrived, by the loop's clock; ticks count from there, or from when its turn came.
         `waiting`: ends work whose turn has not come. Later it is not asked: whether work was over at a moment that a
         client chooses would show in what it has cost. `stop`: called at the time-out, ends the work and answers for it.
         `failed`: whether a result says that private rows were read in vain, which leaves at the time-out, too.
         """
         place = self._places.setdefault(login, asyncio.Lock())
+        queued = place.locked()
         async with place:
             if waiting.cancelled:
                 return Refusal("57014", "canceling statement due to user request")
             clock = asyncio.get_running_loop().time
-            begun = clock()
+            begun = clock() if queued else since
             running = self._turns.run(login, work, waiting)
-            await asyncio.wait([running], timeout=self._ticks.last)
+            await asyncio.wait([running], timeout=begun + self._ticks.last - clock())
             if running.done():
                 late = failed(running.result())
                 tick = self._ticks.last if late else self._ticks.after(clock() - begun)

@@ -160,7 +160,7 @@ class Session:
         self._clock: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._patience = services.statement_timeout + _GRACE_SECONDS
-        self._since = self._heard = self._loop.time()
+        self._since = self._heard = self._left = self._loop.time()
         self._idle: asyncio.TimerHandle | None = None
         self._closing = False
         self._draining = False
@@ -371,7 +371,7 @@ class Session:
         cancellation.on_cancel(planning.cancel)
         turns = self._services.planning if isinstance(job, Prepare) else self._services.threads
         padded = self._services.padded if isinstance(job, Step) else None
-        waiting = Cancellation()
+        waiting, arrived = Cancellation(), max(self._heard, self._left)
 
         def work() -> object:
             with working_for(self.analyst, planning):
@@ -390,6 +390,7 @@ class Session:
                 else asyncio.ensure_future(
                     padded.run(
                         self._payer(job),
+                        arrived,
                         work,
                         waiting,
                         stop,
@@ -411,6 +412,7 @@ class Session:
                 self._done(job, stages, paid, outcome)
 
         seconds, most = self._seconds_for(job), self._services.statement_timeout
+        timer: asyncio.TimerHandle | None
         if padded is None:
             timer = loop.call_later(seconds, self._interrupt, TIMED_OUT)
             tells = isinstance(job, Step) and wanted(job.settings)
@@ -526,6 +528,8 @@ class Session:
         if self._running is not None and self._running.job is job:
             self._running.stop()
             self._running = None
+            if isinstance(job, Step):
+                self._left = self._loop.time()
             self._guarded(lambda _: self._relay.finish(job, outcome), b"")
 
     def _interrupt(self, message: str) -> None:

@@ -7,7 +7,7 @@ import selectors
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -44,6 +44,11 @@ class _Clocked(asyncio.SelectorEventLoop):
         return self._skipping.now
 
 
+class _Taken(NamedTuple):
+    seconds: float
+    result: str
+
+
 class _Instant(Turns[object]):
     """Turns without threads: work gives how many seconds of the loop's clock it takes, and its result."""
 
@@ -52,8 +57,9 @@ class _Instant(Turns[object]):
     ) -> asyncio.Future[object]:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[object] = loop.create_future()
-        seconds, result = work()  # type: ignore[misc]
-        loop.call_later(seconds, done.set_result, result)
+        taken = work()
+        assert isinstance(taken, _Taken)
+        loop.call_later(taken.seconds, done.set_result, taken.result)
         return done
 
 
@@ -65,9 +71,7 @@ class _World:
 
     def __init__(self) -> None:
         self.left: dict[str, Left] = {}
-        self.turns = PaddedTurns(
-            _Instant("test", threads=1, each=1, ended=lambda: "ended"), Ticks(1.0, 6.0)
-        )
+        self.turns = PaddedTurns(_Instant("test", threads=1, each=1, ended=lambda: "ended"), Ticks(1.0, 6.0))
 
     async def ask(
         self, name: str, seconds: float, result: str = "answer", *, login: str = "ann", **more: Any
@@ -80,7 +84,12 @@ class _World:
 
         waiting = more.get("waiting", Cancellation())
         outcome = await self.turns.run(
-            login, lambda: (seconds, result), waiting, lambda: reply("time-out"), lambda out: out == "failed"
+            login,
+            loop.time(),
+            lambda: _Taken(seconds, result),
+            waiting,
+            lambda: reply("time-out"),
+            lambda out: out == "failed",
         )
         reply(outcome)
 
@@ -180,9 +189,7 @@ def test_replies_leave_at_ticks(padded: Served, text: str, code: str, tick: floa
     for prepared in (False, True):
         with padded.connect(autocommit=True) as connection, connection.cursor() as cursor:
             took, ended = seconds_of(
-                copy
-                if text.startswith("COPY")
-                else partial(cursor.execute, text.encode(), prepare=prepared)
+                copy if text.startswith("COPY") else partial(cursor.execute, text.encode(), prepare=prepared)
             )
             assert ended == code
             assert tick <= took < tick + LATE
