@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning timing ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -173,6 +173,11 @@ bench-ledger: $(VENV)/.dev
 # SELECT 1 through the relay and at the front itself, and 200 idle sessions: about a minute.
 bench-relay: $(VENV)/.dev
 	$(PY) -m benchmarks.latency.relay
+
+# What a stop-watch tells of one person, plain and padded, on DuckDB and PostgreSQL: a part of docs/benchmarks.md. Under ten
+# minutes; BENCH=quick takes two, and writes nothing.
+timing: $(VENV)/.dev
+	$(PY) -m benchmarks.latency.timing
 
 # What one attacker costs everybody else, attack by attack, and how long the proxy takes to end meanwhile: docs/found-by-attack.md.
 # Some ten minutes; all of it on loopback.

@@ -114,6 +114,10 @@ MAKE = {
         "-m benchmarks.latency.relay",
         "tests/benchmarks/latency/test_relay.py::test_the_relay_beside_the_front",
     ),
+    "timing": (
+        "-m benchmarks.latency.timing",
+        "tests/benchmarks/latency/test_timing.py::test_times_that_differ_are_told_apart_and_others_are_not",
+    ),
     "bench-scale": (
         "-m benchmarks.scale.duckdb",
         "tests/benchmarks/scale/test_duckdb.py::test_a_large_count_in_a_process",

@@ -81,6 +81,8 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "min_units": 0,
             "nonnegative": False,
             "scans": "refuse",
+            "timing": "plain",
+            "tick": dt.timedelta(seconds=1),
         },
         "budget": {
             "information": 300,
@@ -152,6 +154,8 @@ MISTAKES = [
     ("[tables.t]\npubic = true", "tables.t.pubic", "public"),
     ("[tables.t.columns]\nc = { domian = [1] }", "tables.t.columns.c.domian", "domain"),
     ("[server]\nport = 70000", "server.port", None),
+    ('[privacy]\ntiming = "padded"\n[budget.analysts.a]\npublish = true', "", None),
+    ('[privacy]\ntick = "0s"', "privacy.tick", None),
     ('[server]\nport = "6432"', "server.port", None),
     ("[server]\nmax_sessions = true", "server.max_sessions", None),
     ('[front]\nsession_memory = "much"', "front.session_memory", None),

@@ -303,6 +303,16 @@ def test_releases_tell_ones_own_history(ann: Analyst) -> None:
     assert again == [(rows[0][0],)], "the same question however it is written"
 
 
+def test_padded_answers_do_not_say_when_they_were_made(ann: Analyst, monkeypatch: pytest.MonkeyPatch) -> None:
+    ann.ask(TOWNS)
+    answering = ann.service.answering
+    config = answering._config
+    privacy = config.privacy.model_copy(update={"timing": "padded"})
+    monkeypatch.setattr(answering, "_config", config.model_copy(update={"privacy": privacy}))
+    for table in ("releases", "last_release"):
+        assert ann.ask(f"SELECT at, replayed FROM dpproxy.{table}") == [(None, "f")]
+
+
 def test_a_page_of_releases_has_the_rows_that_all_of_them_have(
     ann: Analyst, monkeypatch: pytest.MonkeyPatch
 ) -> None:
