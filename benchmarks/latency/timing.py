@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from math import sqrt
 from pathlib import Path
@@ -124,13 +125,18 @@ def serving(folder: Path, text: str) -> Iterator[int]:
     (folder / "dpproxy.toml").write_text(text)
     command = [sys.executable, "-m", "dpproxy", "serve", "--port", "0"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent.parent)}
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             heard = process.stdout.readline()
             while "listening on" not in heard:
                 if not heard:
-                    raise SystemExit("a proxy does not start")
+                    raise SystemExit(f"a proxy does not start: {(folder / 'log').read_text()}")
                 heard = process.stdout.readline()
             yield int(heard.rsplit(":", 1)[1])
         finally:
@@ -212,26 +218,27 @@ class Pair:
                     for side, task in tasks:
                         samples[name][side].append(task())
 
-            for client in (
-                *sides,
-                other,
-            ):  # plans of a kind that a process makes for the first time take longer
+            def accounts(name: str, buyer: Client, asking: Client) -> None:
+                bought, new = COUNT.format(next(fresh)), COUNT.format(next(fresh))
+                buyer.ask(bought)
+                for side, text in random.sample([(0, bought), (1, new)], 2):
+                    samples[name][side].append(asking.ask(text))
+
+            for client in (*sides, other):
+                # The first statement of a kind takes longer.
                 for text in NEIGHBOURS.values():
                     client.ask(text.format(1.5 + len(client.user)))
             for _ in range(rounds):
                 for name, text in NEIGHBOURS.items():
                     asked = text.format(next(fresh))
-                    both(
-                        name, lambda asked=asked: sides[0].ask(asked), lambda asked=asked: sides[1].ask(asked)
-                    )
-                again, new = COUNT.format(next(fresh)), COUNT.format(next(fresh))
-                sides[0].ask(again)
-                for side, text in random.sample([(0, again), (1, new)], 2):
-                    samples[AGAIN][side].append(sides[0].ask(text))
-                bought, new = COUNT.format(next(fresh)), COUNT.format(next(fresh))
-                other.ask(bought)
-                for side, text in random.sample([(0, bought), (1, new)], 2):
-                    samples[OTHERS][side].append(sides[1].ask(text))
+                    both(name, partial(sides[0].ask, asked), partial(sides[1].ask, asked))
+                again = partial(accounts, AGAIN, sides[0], sides[0])
+                others = partial(accounts, OTHERS, other, sides[1])
+                if at_once:
+                    list(pool.map(lambda ask: ask(), (again, others)))
+                else:
+                    again()
+                    others()
         return samples
 
     def failing(self, number: int) -> tuple[float, float]:
@@ -370,6 +377,7 @@ def page(rounds: int) -> str:
     with tempfile.TemporaryDirectory() as name, databases(Path(name) / "server") as server:
         for engine in ENGINES:
             found, costs, fails = tables(engine, Path(name) / engine, server, rounds)
+            print(*found, *costs, fails, sep="\n", flush=True)
             lines, cost, said = lines + found, cost + costs, said + fails
     return TEXT.format(
         rounds=rounds,
