@@ -34,8 +34,8 @@ from tests.dpproxy.postgres_data import Databases, databases
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "benchmarks.md"
 ENGINES = ("DuckDB", "PostgreSQL")
-TICK, TIMEOUT = 0.5, 4
-ROUNDS, QUICK = 40, 8
+TICK, TIMEOUT = 0.75, 4
+ROUNDS, QUICK = 30, 6
 FOLDS, CELLS = 5, 6
 """Of the classifier: folds, and cells of equal weight that the times are sorted into."""
 CONCURRENT, SECONDS = 8, 6.0
@@ -53,12 +53,12 @@ mode = "track"
 [budget.dataset]
 """
 TABLES = ("visits", "logs", "towns", "stays", "bills", "shares")
-HEAVY, PAIRS = 400_000, 1_500
+HEAVY, PAIRS = 1_000_000, 1_500
 """Rows of the person in `logs`, and in each of the two tables that are joined."""
 COUNT = "SELECT count(*) FROM visits WHERE minutes > {0}"
 NEIGHBOURS = {
     "an ordinary person": COUNT,
-    "a person with 400,000 rows": "SELECT count(*) FROM logs WHERE minutes > {0}",
+    "a person with 1,000,000 rows": "SELECT count(*) FROM logs WHERE minutes > {0}",
     "a group of one person": "SELECT town, count(*) FROM towns WHERE minutes > {0} "
     "GROUP BY town ORDER BY 2 DESC LIMIT 5",
     "a join of 1,500 rows with 1,500 of one person": "SELECT count(*) FROM stays s JOIN bills b "
@@ -67,7 +67,7 @@ NEIGHBOURS = {
 AGAIN, OTHERS, LOAD = (
     "asked again, or new",
     "bought by another account before, or new",
-    "a person with 400,000 rows, by a second session that repeats SELECT 1",
+    "a person with 1,000,000 rows, by a second session that repeats SELECT 1",
 )
 TEXT = """## Timing
 
@@ -257,7 +257,7 @@ class Pair:
         clients = [(Client(port, "ann"), Client(port, "ann")) for port in (self.present, self.absent)]
         with ThreadPoolExecutor(1) as pool:
             for _ in range(rounds):
-                text = NEIGHBOURS["a person with 400,000 rows"].format(next(fresh))
+                text = NEIGHBOURS["a person with 1,000,000 rows"].format(next(fresh))
                 for side in random.sample((0, 1), 2):
                     asking, probing = clients[side]
                     asked, times = pool.submit(asking.ask, text), []
@@ -307,8 +307,8 @@ def advantage(present: Sequence[float], absent: Sequence[float]) -> tuple[float,
             return sum(edge <= value for edge in edges)
 
         votes = defaultdict[int, float](float)
-        for sign, values in zip((1, -1), known, strict=True):
-            for value in values:
+        for sign, learnt in zip((1, -1), known, strict=True):
+            for value in learnt:
                 votes[cell(value)] += sign
         for side, values in enumerate((present, absent)):
             said[side] += sum(

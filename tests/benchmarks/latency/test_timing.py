@@ -41,4 +41,4 @@ def test_the_databases_differ_by_one_person(tmp_path: Path) -> None:
         assert found.fetchall() == [(1,)]
     (tmp_path / "dpproxy.toml").write_text(policy("duckdb:///x.duckdb", "padded"))
     config = load(tmp_path / "dpproxy.toml")
-    assert (config.privacy.tick.total_seconds(), set(config.tables)) == (0.5, set(TABLES))
+    assert (config.privacy.tick.total_seconds(), set(config.tables)) == (0.75, set(TABLES))
