@@ -46,6 +46,13 @@ def test_wrong_usage_is_status_2(arguments: list[str]) -> None:
     assert run(*arguments)[0] == 2
 
 
+def test_workers_do_not_pad(tmp_path: Path) -> None:
+    file = serving.make(tmp_path, POLICY + '[privacy]\ntiming = "padded"\n')
+    status, _, err = run("serve", "-c", str(file), "--workers", "2")
+    assert (status, "privacy.timing" in err) == (1, True)
+    assert not (tmp_path / ".dpproxy").exists()
+
+
 def test_check_tells_classes_and_guarantee(file: str) -> None:
     status, out, _ = run("check", "-c", file, "--json")
     told = json.loads(out)
