@@ -73,10 +73,12 @@ TEXT = """## Timing
 
 What a stop-watch beside the client tells ([threat model](threat-model.md#timing), \
 [why and how](decisions/replies-leave-at-ticks.md)): `make timing` asks neighbouring databases, with and without one \
-person, {rounds} new questions of each kind, by psycopg at a proxy of its own, one database right after the other. An \
-advantage is the rate at which a classifier says "present" where that is true, less the rate at which it says so where \
-it is not: 0 is a guess, 1 is certainty; in brackets its 95% interval. The classifier has learnt from other samples \
-than those that it judges. Padded: a tick of {tick} s, a time-out of {timeout} s. Measured on {machine}.
+person, {rounds} new questions of each kind, by psycopg at a proxy of its own: one database right after the other, or \
+padded at the same time. An advantage is the rate at which a classifier says "present" where that is true, less the \
+rate at which it says so where it is not: 0 is a guess, 1 is certainty; in brackets its 95% interval, which one row in \
+twenty misses. The classifier has learnt from other samples than those that it judges. Padded: a tick of {tick} s, a \
+time-out of {timeout} s. Where one person's rows make the work cross a tick, padding hides nothing. Measured on \
+{machine}, at a load average of {load:.0f}.
 
 | engine | what differs | plain: median ms | advantage | padded: median ms | advantage |
 |---|---|---|---|---|---|
@@ -384,6 +386,7 @@ def page(rounds: int) -> str:
         tick=f"{TICK:g}",
         timeout=TIMEOUT,
         machine=machine(),
+        load=os.getloadavg()[2],
         lines="\n".join(lines),
         said=said,
         concurrent=CONCURRENT,
