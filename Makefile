@@ -175,7 +175,7 @@ bench-relay: $(VENV)/.dev
 	$(PY) -m benchmarks.latency.relay
 
 # What a stop-watch tells of one person, plain and padded, on DuckDB and PostgreSQL: a part of docs/benchmarks.md. Under ten
-# minutes; BENCH=quick takes two, and writes nothing.
+# minutes on an idle machine; BENCH=quick takes some two, and writes nothing.
 timing: $(VENV)/.dev
 	$(PY) -m benchmarks.latency.timing
 

@@ -1,6 +1,6 @@
 """What a stop-watch tells of private data: replies over the wire on neighbouring databases, plain and padded.
 
-`make timing`, a part of docs/benchmarks.md; BENCH=quick takes a fifth of it and writes nothing. Four proxies for each
+`make timing`, a part of docs/benchmarks.md; BENCH=quick takes a quarter of it and writes nothing. Four proxies for each
 engine: with and without one person, plain and padded. Each question is new, so that it is bought; both databases are
 asked it one right after the other, in an order that a coin decides, so that what else runs disturbs both alike.
 """
@@ -35,7 +35,7 @@ from tests.dpproxy.postgres_data import Databases, databases
 PAGE = Path(__file__).parent.parent.parent / "docs" / "benchmarks.md"
 ENGINES = ("DuckDB", "PostgreSQL")
 TICK, TIMEOUT = 0.75, 4
-ROUNDS, QUICK = 30, 6
+ROUNDS, QUICK = 30, 4
 FOLDS, CELLS = 5, 6
 """Of the classifier: folds, and cells of equal weight that the times are sorted into."""
 CONCURRENT, SECONDS = 8, 6.0
