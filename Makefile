@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle fuzz bench-noise bench-relay bench-planning timing ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -100,6 +100,14 @@ SECONDS ?= 1800
 ENGINES ?= duckdb,postgresql
 oracle: $(VENV)/.dev
 	$(PY) -m tests.oracle $(SEED:%=--seed %) --seconds $(SECONDS) --engines $(ENGINES)
+
+# Forty mistakes in the code and three leaks that were there: which detector finds each, after how many seconds. MUTANTS: words
+# of their names or files, all otherwise; "none" is the code as it is. DETECTORS: some of near, proofs, oracle, stability, audit,
+# simulator, replay, engine, all otherwise. Hours for all.
+MUTANTS ?=
+DETECTORS ?=
+mutants: $(VENV)/.dev
+	$(PY) -m tests.mutants $(MUTANTS) --detectors "$(DETECTORS)"
 
 # Ten minutes of mutated statements and bytes: nothing but a refusal leaves the rewriter.
 fuzz: $(VENV)/.dev

@@ -2,8 +2,8 @@
 
 Usage, in an environment with cosmic-ray 8.4.4: python -m tests.mutants.draw > tests/mutants/by_tool.toml
 
-The rule: of all mutants that cosmic-ray makes of each file of FILES, by all its operators and in its order, one is drawn
-by `random.Random(SEED)`, file after file. One that does not parse, or that changes nothing but annotations and
+The rule: of all mutants that cosmic-ray makes of each file of FILES, by all its operators and in its order, one is
+drawn by `random.Random(SEED)`, file after file. One that does not parse, or that changes nothing but annotations and
 docstrings, is drawn again.
 """
 
@@ -83,14 +83,12 @@ def executed(source: str) -> str | None:
 
 
 def edit(source: str, mutant: str) -> tuple[str, str]:
-    """The old and the new text of a mutant: the lines that differ, with as many around them as make the old one unique."""
+    """The old and the new text of a mutant: the lines that differ, and as many around as make the old one unique."""
     before, after = source.splitlines(), mutant.splitlines()
-    changes = [
-        c for c in difflib.SequenceMatcher(None, before, after, False).get_opcodes() if c[0] != "equal"
-    ]
-    (start, end), (new_start, new_end) = (
-        (min(c[i] for c in changes), max(c[i + 1] for c in changes)) for i in (1, 3)
-    )
+    matcher = difflib.SequenceMatcher(None, before, after, False)
+    changes = [spans for kind, *spans in matcher.get_opcodes() if kind != "equal"]
+    start, new_start = changes[0][0], changes[0][2]
+    end, new_end = changes[-1][1], changes[-1][3]
     around = 0
     while True:
         old = "\n".join(before[max(0, start - around) : end + around])
