@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.mutants.detectors import Command, Detector, chosen
+from tests.mutants.detectors import Detector, chosen
 from tests.mutants.mutant import ROOT, Mutant, mutants
 
 STOPPING_SECONDS = 30
@@ -49,28 +49,35 @@ def applied(mutant: Mutant, folder: Path) -> Iterator[None]:
             shutil.copy2(ROOT / edit.file, folder / edit.file)
 
 
-def found(command: Command, seconds: int, folder: Path) -> str | None:
-    """What a detector says that fails, None where it passes or takes too long."""
+def found(detector: Detector, mutant: Mutant, folder: Path) -> str | None:
+    """What a detector says that fails, None where it passes or has no time to."""
+    command = detector.command(mutant)
+    if not command:
+        return None
     environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryFile("w+") as said:
         running = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=said, stderr=said, start_new_session=True
         )
         try:
-            failed = running.wait(seconds)
+            failed = running.wait(detector.seconds)
         except subprocess.TimeoutExpired:
-            # As by Ctrl-C, so that what it has started ends with it.
-            os.killpg(running.pid, signal.SIGINT)
-            failed = 0
-            try:
-                running.wait(STOPPING_SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(running.pid, signal.SIGKILL)
-                running.wait()
+            stopped(running)
+            return "does not end" if detector.ends else None
         said.seek(0)
         lines = [line.strip() for line in said if line.strip()]
     told = [line for line in lines if line.startswith(("FAILED", "ERROR"))] or lines[-1:]
     return " ".join(told[:1])[:160] if failed else None
+
+
+def stopped(running: subprocess.Popen[bytes]) -> None:
+    """Ends a detector as Ctrl-C does, so that what it has started ends with it."""
+    os.killpg(running.pid, signal.SIGINT)
+    try:
+        running.wait(STOPPING_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
 
 
 def searched(mutant: Mutant, detectors: Sequence[Detector], folder: Path) -> bool:
@@ -79,7 +86,7 @@ def searched(mutant: Mutant, detectors: Sequence[Detector], folder: Path) -> boo
     with applied(mutant, folder):
         for detector in detectors:
             begun = time.monotonic()
-            told = found(detector.command(mutant), detector.seconds, folder)
+            told = found(detector, mutant, folder)
             if told is not None:
                 print(f"| {name} | {detector.name} | {time.monotonic() - begun:.0f} | {told} |", flush=True)
                 return bool(mutant.edits)

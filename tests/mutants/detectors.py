@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from tests.mutants.mutant import ROOT, Mutant
 
 Command = Sequence[str]
+"""Empty where a detector has nothing to run for a mutant."""
 PYTEST = (sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow")
 BESIDE = {
     "rewriter": (
@@ -26,6 +27,7 @@ BESIDE = {
 class Detector:
     """A program that fails on a copy of the repository with a mutant, within `seconds` of it.
 
+    `ends`: whether it takes far less time on the code as it is, so that a mutant with which it does not end is found.
     `needs`: a path without which it is not there yet, or the target of the Makefile that it runs.
     """
 
@@ -33,6 +35,7 @@ class Detector:
     seconds: int
     command: Callable[[Mutant], Command]
     needs: str
+    ends: bool = False
 
     @property
     def missing(self) -> bool:
@@ -41,15 +44,22 @@ class Detector:
         return not made and not (ROOT / self.needs).exists()
 
 
-def near(mutant: Mutant) -> Command:
-    """The tests of a mutant's files: those of their names first, then those of their rooms."""
-    files: list[str] = []
+def own(mutant: Mutant) -> Command:
+    """The tests that are named as a mutant's files are."""
+    found: list[Path] = []
     for edit in mutant.edits:
         path = PurePath(edit.file)
         room = ROOT / "tests" / path.parent
-        named = [f for f in sorted(room.glob("test_*.py")) if path.stem.removesuffix("s") in f.stem]
+        found += [f for f in sorted(room.glob("test_*.py")) if path.stem.removesuffix("s") in f.stem]
+    return [*PYTEST, *(str(f.relative_to(ROOT)) for f in found)] if found else []
+
+
+def near(mutant: Mutant) -> Command:
+    """The tests of the rooms of a mutant's files, and those that stand elsewhere."""
+    files: list[str] = []
+    for edit in mutant.edits:
         beside = (t for folder, tests in BESIDE.items() if edit.file.startswith(folder) for t in tests)
-        files += [*(str(f.relative_to(ROOT)) for f in named), str(room.relative_to(ROOT)), *beside]
+        files += [f"tests/{PurePath(edit.file).parent}", *beside]
     return [*PYTEST, *(f for f in dict.fromkeys(files or ["tests/mutants"]) if (ROOT / f).exists())]
 
 
@@ -70,10 +80,9 @@ def oracle(seconds: int, engines: str) -> Callable[[Mutant], Command]:
 
 
 DETECTORS = (
-    Detector("near", 240, near, "tests"),
-    Detector(
-        "proofs", 60, tests("tests/mechanisms/test_small_worlds.py"), "tests/mechanisms/test_small_worlds.py"
-    ),
+    Detector("own", 300, own, "tests", ends=True),
+    Detector("near", 300, near, "tests"),
+    Detector("worlds", 60, tests("tests/rewriter/emit/test_small_worlds.py"), "tests/rewriter/emit"),
     Detector("oracle", 180, oracle(120, "duckdb"), "tests/oracle"),
     Detector("stability", 120, tests("tests/stability"), "tests/stability"),
     Detector("audit", 300, tests("tests/audit"), "tests/audit"),
