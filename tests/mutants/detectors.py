@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from tests.mutants.mutant import ROOT, Mutant
 
@@ -45,8 +45,8 @@ class Detector:
 
 
 def own(mutant: Mutant) -> Command:
-    """The tests that are named as a mutant's files are."""
-    found: list[Path] = []
+    """The examples in a mutant's files, and the tests that are named as they are."""
+    found = [ROOT / edit.file for edit in mutant.edits]
     for edit in mutant.edits:
         path = PurePath(edit.file)
         room = ROOT / "tests" / path.parent

@@ -5,20 +5,32 @@ from __future__ import annotations
 import fcntl
 import shutil
 import threading
+import time
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from budget.account import Charge, Limit
+from budget.account import (
+    Charge,
+    LedgerUnavailable,
+    Limit,
+    Reservation,
+    ReserveRequest,
+    Settled,
+    Settlement,
+)
 from budget.units import micro
 from dpproxy.config.highwater_file import MarkFile, mark_path
 from dpproxy.config.sections import ConfigError
 from dpproxy.deployment.service import Service, configured, opened_vault
 from dpproxy.engine.rollback_guard import Marker, MarkError, RollbackGuardedLedger
+from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, command, make
 
+TOWNS = "SELECT town, COUNT(*), COUNT(*) FILTER (WHERE person_id > 9) FROM people GROUP BY town"
 COUNT = "SELECT COUNT(*) FROM people WHERE person_id > {}"
 
 
@@ -110,25 +122,97 @@ def test_a_mark_that_is_gone_is_missed(folder: Path) -> None:
     asked(folder)
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, Path]]:
+    """A service, and the key beside its mark."""
+    folder = tmp_path_factory.mktemp("served")
+    with Service.start(configured(make(folder)), alone=True) as service:
+        yield service, folder / ".dpproxy" / "key"
+
+
+def marks_all_reservations(service: Service, key: Path) -> bool:
+    mark = MarkFile(key, key.read_bytes()).read()
+    assert mark is not None
+    return {row.number for row in service.ledger.history.entries() if row.kind == "reserve"} <= set(
+        mark.entries
+    )
+
+
 @pytest.mark.service
-def test_nothing_leaves_before_its_mark_is_durable(tmp_path: Path) -> None:
-    with Service.start(configured(make(tmp_path)), alone=True) as service:
-        ann = Analyst(service, "ann")
-        ann.ask(COUNT.format(1))
-        with open(mark_path(tmp_path / ".dpproxy" / "key"), "r+b") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            asking = threading.Thread(target=ann.ask, args=(COUNT.format(2),))
-            asking.start()
-            asking.join(2)
-            assert asking.is_alive(), "it waits for its mark"
-            assert Analyst(service, "ann").used() == (2, 0), "and is settled already"
-            fcntl.flock(held, fcntl.LOCK_UN)
-            asking.join(20)
-            assert not asking.is_alive()
-        mark = MarkFile(tmp_path / ".dpproxy" / "key", (tmp_path / ".dpproxy" / "key").read_bytes()).read()
-        entries = [row for row in service.ledger.history.entries() if row.kind == "reserve"]
-        assert mark is not None
-        assert {row.number for row in entries} <= set(mark.entries)
+def test_nothing_leaves_before_its_mark_is_durable(served: tuple[Service, Path]) -> None:
+    service, key = served
+    ann = Analyst(service, "ann")
+    ann.ask(COUNT.format(1))
+    with open(mark_path(key), "r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        asking = threading.Thread(target=ann.ask, args=(COUNT.format(2),))
+        asking.start()
+        asking.join(2)
+        assert asking.is_alive(), "it waits for its mark"
+        assert Analyst(service, "ann").used() == (2, 0), "and is settled already"
+        fcntl.flock(held, fcntl.LOCK_UN)
+        asking.join(20)
+        assert not asking.is_alive()
+    assert marks_all_reservations(service, key)
+
+
+@pytest.mark.service
+def test_a_mark_is_taken_after_the_reservation_that_it_covers(
+    served: tuple[Service, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, key = served
+    reserve = service.ledger._ledger.reserve
+
+    def late(request: ReserveRequest) -> tuple[Reservation, ...]:
+        time.sleep(0.5)
+        return reserve(request)
+
+    monkeypatch.setattr(service.ledger._ledger, "reserve", late)
+    Analyst(service, "eve").ask(COUNT.format(3))
+    assert marks_all_reservations(service, key)
+
+
+@pytest.mark.service
+def test_an_answer_without_a_mark_is_not_replayed(served: tuple[Service, Path]) -> None:
+    service, key = served
+    ann, mark = Analyst(service, "ann"), mark_path(key)
+    mark.rename(aside := mark.with_suffix(".aside"))
+    mark.mkdir()
+    try:
+        for _ in range(2):
+            with pytest.raises(Refusal, match="ledger"):
+                ann.ask(COUNT.format(4))
+    finally:
+        mark.rmdir()
+        aside.rename(mark)
+    used = ann.used()
+    ann.ask(COUNT.format(4))
+    assert ann.used() == used, "it was stored and paid for the first time"
+    assert marks_all_reservations(service, key)
+
+
+@pytest.mark.service
+def test_what_is_bought_again_has_other_noise(
+    served: tuple[Service, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the difference of two answers over changed data would be exact."""
+    service, _ = served
+    settle, answers = service.ledger._ledger.settle, []
+
+    def lost(reservation: Reservation, settlement: Settlement) -> Settled:
+        answers.append((settlement.release_key, settlement.answer))
+        if len(answers) == 1:
+            raise LedgerUnavailable("the first one is lost")
+        return settle(reservation, settlement)
+
+    monkeypatch.setattr(service.ledger._ledger, "settle", lost)
+    ann = Analyst(service, "ann")
+    with pytest.raises(Refusal, match="ledger"):
+        ann.ask(TOWNS)
+    ann.ask(TOWNS)
+    (first_key, first), (second_key, second) = answers
+    assert first_key == second_key
+    assert first != second
 
 
 def test_one_write_serves_all_who_wait_for_it() -> None:
