@@ -22,6 +22,8 @@ from pathlib import Path
 from tests.mutants.detectors import Detector, chosen
 from tests.mutants.mutant import ROOT, Mutant, mutants
 
+NO_TESTS = 5
+"""Exit code of a pytest that has found no test."""
 STOPPING_SECONDS = 30
 """How long a detector may take to stop its servers."""
 
@@ -67,7 +69,7 @@ def found(detector: Detector, mutant: Mutant, folder: Path) -> str | None:
         said.seek(0)
         lines = [line.strip() for line in said if line.strip()]
     told = [line for line in lines if line.startswith(("FAILED", "ERROR"))] or lines[-1:]
-    return " ".join(told[:1])[:160] if failed else None
+    return " ".join(told[:1])[:160] if failed not in (0, NO_TESTS) else None
 
 
 def stopped(running: subprocess.Popen[bytes]) -> None:
