@@ -30,7 +30,8 @@ CELLS, LENGTHS, SCALE = range(3), (1, 2, 3), 1
 TOTALS = tuple(product(range(-1, 3), repeat=len(CELLS)))
 WORLDS = [w for units in range(3) for w in combinations_with_replacement(range(len(TOTALS)), units)]
 """Each unit of a world has one of TOTALS."""
-COLUMNS = tuple(Column(name, "bigint") for name in ("unit", "w", "k", "n"))
+COLUMNS = tuple(Column(name, "bigint") for name in ("w", "unit", "k", "n"))
+"""The unit is found by its name: one that comes behind it in the alphabet stands before it."""
 POLICY = Policy(
     {("public", "t"): Table("public", "t", COLUMNS, False, ("t",), privacy_unit="unit")}, unit_clips=True
 )
@@ -56,7 +57,7 @@ def asked() -> HistogramQuery:
 def database() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": "1", "disabled_optimizers": RAISING})
     rows = [
-        (2 * number + unit, number, cell, total)
+        (number, 2 * number + unit, cell, total)
         for number, world in enumerate(WORLDS)
         for unit, place in enumerate(world)
         for cell, total in enumerate(TOTALS[place])
