@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import choices, plan_release, weighs, with_choices, with_weights
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode, Planner
+from dpproxy.engine.purchase import _measured
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
@@ -307,6 +308,22 @@ def test_weights_are_in_the_key_and_come_from_what_was_released(planned: Planner
     assert with_weights(rung, alike, known).release_key == with_choices(rung, known).release_key
     assert with_weights(rung, one, known).release_key == keys[0], "another vector has a length of its own"
     assert with_weights(rung, one, {}).cost_at_most == rung.cost_at_most
+
+
+def test_a_length_serves_a_rung_of_its_own_price_without_weights(planned: Planner, service: Service) -> None:
+    plan = levels(planned, service, "2")
+    (rung,) = plan.rungs
+    assert rung.level == plan.terms.units
+    column = MeasuredColumn((8000,) * 6, (100.0,) * 6, length=9)
+    first = ReleasedTable((), {(0, None): column}, (0,), "UnitClip", (), rung.cost_at_most)
+    bought: list[ReleasePlan] = []
+
+    def buy(plans: Sequence[ReleasePlan]) -> list[ReleasedTable]:
+        bought.extend(plans)
+        return [first]
+
+    _measured(plan, first, buy)
+    assert [one.release_key for one in bought] == [with_choices(rung, {0: Choice(0, 9)}).release_key]
 
 
 def test_rungs_are_paid_as_a_whole_or_not_at_all(service: Service) -> None:
