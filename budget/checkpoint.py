@@ -38,6 +38,23 @@ ORDER BY later.number LIMIT 1
 """An entry that says again what one of those verified before has said."""
 
 
+UNCHARGED = """
+SELECT later.account, later.number FROM dpproxy_ledger.entry AS later
+WHERE later.number > %(after)s AND later.kind = 'settle' AND later.replayed AND NOT later.own
+    AND (later.information, later.calls) = (0, 0)
+    AND (later.at_most_information, later.at_most_calls) <> (0, 0)
+    AND NOT EXISTS (
+        SELECT 1 FROM dpproxy_ledger.entry AS first
+        WHERE first.release_key = later.release_key AND first.account = later.account
+            AND first.period_number = later.period_number AND first.number < later.number
+            AND first.kind = 'settle' AND NOT first.own
+            AND (first.information, first.calls) = (first.at_most_information, first.at_most_calls)
+    )
+ORDER BY later.number LIMIT 1
+"""
+"""A shared account's entry that cost nothing for an answer that it was not charged for before in this period."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """The entries of `ledger` up to `number` were found consistent; `digest`: of them, in hex; `state`: what they come

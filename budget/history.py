@@ -11,7 +11,7 @@ from budget import statements_accounts as statements
 from budget.account import ActivityRow, AnotherLedger, AskedRow, Charge, EntryRow, ReleaseRow
 from budget.accounts import balance, limits_by_account
 from budget.audit import Balance, Difference, Recomputation
-from budget.checkpoint import BLOCK, DIGEST, REPEATED, SETTLED, Checkpoint, Verified, digest
+from budget.checkpoint import BLOCK, DIGEST, REPEATED, SETTLED, UNCHARGED, Checkpoint, Verified, digest
 from budget.store import PostgresStore, Snapshot
 from budget.trail import Trail
 from budget.units import units
@@ -122,6 +122,9 @@ class History:
             if wrong := computed.take(entry):
                 return Verified(wrong, count, None)
             last = last if state is not None else entry.number
+        for account, number in snapshot.rows(UNCHARGED, after=after):
+            what = "nothing charged for an answer that was not paid for before in this period"
+            return Verified(Difference(account, number, what), count, None)
         if wrong := next(computed.differences(_balances(snapshot)), None):
             return Verified(wrong, count, None)
         full = {b: part for b, part in blocks.items() if b < min(max(blocks), last // BLOCK)}

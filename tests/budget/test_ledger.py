@@ -180,6 +180,21 @@ def test_a_shared_account_pays_once_for_one_answer(ledger: Ledger, account: Acco
     with pytest.raises(Exhausted):
         hold(ledger, [alice, cap], charge(21))
     assert ledger.history.verify() is None
+    charged = "WHERE account = %s AND stage = 1 AND kind = 'settle' AND NOT replayed"
+    sql(
+        f"UPDATE dpproxy_ledger.entry SET release_key = 'of another' {charged} AND release_key = %s",
+        cap,
+        other,
+    )
+    wrong = ledger.history.verify()
+    assert wrong is not None
+    assert (wrong.account, wrong.what.partition(" for an")[0]) == (cap, "nothing charged")
+    sql(
+        f"UPDATE dpproxy_ledger.entry SET release_key = %s {charged} AND release_key = 'of another'",
+        other,
+        cap,
+    )
+    assert ledger.history.verify() is None
     sql("UPDATE dpproxy_ledger.account SET period_number = period_number + 1 WHERE name = %s", cap)
     settle(ledger, hold(ledger, [alice, cap], charge(10)), charge(8), other)
     assert amounts(ledger, cap)[0][0] == 40, "in another period it counts again"
