@@ -26,7 +26,7 @@ from rewriter.emit.histogram import (
     types_query,
 )
 from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
-from rewriter.emit.outline import Measured, Outline, Part, Role, cells_query, of_units, outline
+from rewriter.emit.outline import Measured, Outline, Part, Role, cells_query, constants, of_units, outline
 from rewriter.emit.readable import readable
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
@@ -61,6 +61,7 @@ __all__ = [
     "cells_query",
     "check_dialect",
     "clipped_query",
+    "constants",
     "domain_queries",
     "groups_per_unit",
     "has_no_rows",

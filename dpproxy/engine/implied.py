@@ -15,12 +15,15 @@ import datetime as dt
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import chain, combinations, islice
+from typing import TypeVar
 
 from budget.account import Charge, OwnedMeasure
+from dpproxy.config.precision import LEVELS
 from dpproxy.engine.cap_notes import caps
 from dpproxy.engine.group_selection import ROWS, SUM, FullDomain, MeasuredColumn, Place
 from dpproxy.engine.measurement.base import SumMeasurement
@@ -30,7 +33,7 @@ from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.unit_clip import UnitClip
-from rewriter.api import Measured, Outline, Part, Role, cells_query, of_units
+from rewriter.api import Measured, Outline, Part, Role, cells_query, constants, of_units
 from rewriter.plan import Cell
 from rewriter.refusal import Refusal
 
@@ -41,12 +44,15 @@ MOST_LOST = 1 / 4
 ROUNDING = 1.01
 """Of deviations that are compared: a mean of rungs is rounded to whole numbers."""
 
+Number = TypeVar("Number", int, float)
 Rows = Callable[[str], Sequence[Cell]]
 """Runs a query over constants at the front."""
 Stored = Callable[[bytes], tuple[bytes, Charge] | None]
 """Gives a stored answer by its release key."""
 Members = tuple[tuple[int, ...], ...]
-"""Of each cell that is asked for, the released ones that it is made of."""
+"""Of each cell that is asked for, the released ones that it is made of; none where they do not make all of it."""
+SHARES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+"""Of the wanted level, at which what is missing is bought."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,8 @@ class Groups:
         caps: how much of one unit counted at most.
         allowed: by place, how many units a clip of totals may leave something out of, 0 where nothing is clipped.
         gaps: the keys by whose NULL there are rows in no group.
+        only: by the key of a measure, in hexadecimal digits, the cells that are its own where these are not all of its
+            groups: of filters that others decide for themselves.
     """
 
     asked: str
@@ -71,11 +79,23 @@ class Groups:
     caps: str
     allowed: tuple[int, ...]
     gaps: tuple[int, ...]
+    only: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @staticmethod
     def load(text: str) -> Groups:
         read = json.loads(text)
-        return Groups(**read | {name: tuple(read[name]) for name in ("keys", "types", "allowed", "gaps")})
+        only = tuple((key, tuple(cells)) for key, cells in read.pop("only", ()))
+        lists = {name: tuple(read[name]) for name in ("keys", "types", "allowed", "gaps")}
+        return Groups(**read | lists, only=only)
+
+    def of(self, key: bytes) -> Groups:
+        """What decides whether a measure implies another one."""
+        only = tuple((name, cells) for name, cells in self.only if name == key.hex())
+        return replace(self, asked="", units="", caps="", allowed=(), only=only)
+
+    def cells_of(self, key: bytes) -> tuple[int, ...] | None:
+        """The cells of a measure, None for all."""
+        return dict(self.only).get(key.hex())
 
 
 @dataclass(frozen=True)
@@ -87,7 +107,8 @@ class ImpliedAnswer:
         sources: the request keys of the answers that it is computed from.
         within: its error is at most that of a fresh answer, as far as that is known beforehand.
         places: of these measures in their plan.
-        rest: the plan of the other measures, which have to be bought; None without any.
+        rest: the plan of what has to be bought; None for nothing.
+        joined: with the rest all is implied, with the error of a fresh answer; else the rest is the other measures.
     """
 
     table: ReleasedTable
@@ -95,11 +116,12 @@ class ImpliedAnswer:
     within: bool
     places: tuple[int, ...]
     rest: ReleasePlan | None
+    joined: bool = False
 
     @property
     def source(self) -> str:
         """Where it is from, with the names of its columns where it has not all of them."""
-        if self.rest is None:
+        if self.rest is None or self.joined:
             return self.table.source
         names = dict.fromkeys(column.name for column in self.table.columns)
         return f"{', '.join(names)} {self.table.source}"
@@ -123,7 +145,8 @@ class ImpliedAnswer:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """What one question's place would be, from some groupings of the measure."""
+    """What one question's place would be, from some groupings of the measure; deviations are infinite where it is not
+    known."""
 
     parts: Mapping[Fraction | None, MeasuredColumn]
     owned: tuple[OwnedMeasure, ...]
@@ -133,12 +156,18 @@ class _Candidate:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        return not self.within, max(self.parts[SUM].deviations)
+        known = [d for d in self.parts[SUM].deviations if d < math.inf]
+        return not self.within, max(known, default=math.inf)
+
+    @property
+    def unknown(self) -> frozenset[int]:
+        """The cells that it does not tell."""
+        return frozenset(n for n, d in enumerate(self.parts[SUM].deviations) if d == math.inf)
 
     @property
     def unclipped(self) -> bool:
         """Whether it has nothing but noise, which is independent of that of other groupings."""
-        return not any(column.length or column.common for column in self.parts.values())
+        return not any(column.length for column in self.parts.values())
 
     @property
     def groups(self) -> list[Groups]:
@@ -148,27 +177,67 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class Implied:
-    """By its place in a plan, the best candidate of each measure that has one."""
+    """By its place in a plan, the best candidate of each measure that has one; `known`: those of all cells."""
 
     plan: ReleasePlan
     best: Mapping[int, _Candidate]
 
     @property
+    def known(self) -> Mapping[int, _Candidate]:
+        return {place: one for place, one in self.best.items() if not one.unknown}
+
+    @property
     def whole(self) -> ImpliedAnswer | None:
         """The answer without a purchase, None where a measure is missing."""
         places = range(len(self.plan.node.aggregate.measures))
-        return self._answer(tuple(places), None) if self.best.keys() >= set(places) else None
+        return self._answer(tuple(places), None) if self.known.keys() >= set(places) else None
 
     def partial(self, *, always: bool) -> ImpliedAnswer | None:
         """The measures that have the error of a fresh answer, or any error, where others do not; None without both."""
         measures = set(range(len(self.plan.node.aggregate.measures)))
-        taken = {place for place, one in self.best.items() if always or one.within}
+        taken = {place for place, one in self.known.items() if always or one.within}
         used_by = [set(output.measures) for output in self.plan.node.aggregate.outputs]
         while split := [used for used in used_by if used & taken and not used <= taken]:
             taken -= {place for used in split for place in used}
         if not taken or taken == measures:
             return None
         return self._answer(tuple(sorted(taken)), part(self.plan, sorted(measures - taken)))
+
+    def joined(self) -> ImpliedAnswer | None:
+        """What is implied with the error of a fresh answer once something less than that is bought: cells that are
+        missing, or counts of units at the least level that makes them exact enough. None without it."""
+        plan, places = self.plan, range(len(self.plan.node.aggregate.measures))
+        if plan.terms.settings.noise != "gaussian" or self.best.keys() != set(places):
+            return None
+        inexact = [place for place in places if not self.best[place].within]
+        lacking = [place for place in places if self.best[place].unknown or place in inexact]
+        if not lacking or not all(map(self._counted, inexact)):
+            return None
+        every = range(len(self.best[0].parts[SUM].values))
+        asked = every if inexact else sorted(set(chain(*(self.best[place].unknown for place in lacking))))
+        cells = None if inexact else tuple(cell for n, cell in enumerate(plan.node.cells or ()) if n in asked)
+        for level in (plan.level * share for share in SHARES):
+            rest = part(plan, lacking, cells, level)
+            exact = (self._enough(place, rest, n, asked) for n, place in enumerate(lacking))
+            if level >= LEVELS[0] and rest.level == level and measures(rest)[0] and all(exact):
+                table = replace(ReleasedTable.nothing(0, 0), source=_source(self.best.values()))
+                return ImpliedAnswer(table, (), True, tuple(places), rest, joined=True)
+        return None
+
+    def _counted(self, place: int) -> bool:
+        """Whether nothing but noise of a known size is in a measure."""
+        return of_units(self.plan.node.aggregate.measures[place]) and self.best[place].unclipped
+
+    def _enough(self, place: int, rest: ReleasePlan, at: int, asked: Sequence[int]) -> bool:
+        """Whether a measure that is at a place of the rest, of the cells `asked`, has the error of a fresh one then.
+
+        Of totals that is so if units' vectors are as long in each cell.
+        """
+        owned = [self.best[place].parts[SUM].deviations[n] for n in asked]
+        new, fresh = _stddev(rest, at), _stddev(self.plan, place)
+        if new is None or fresh is None:
+            return _as_exact(self.plan, rest.level, len(asked))
+        return all((d**-2 + new**-2) ** -0.5 <= fresh * ROUNDING for d in owned)
 
     def _answer(self, places: tuple[int, ...], rest: ReleasePlan | None) -> ImpliedAnswer:
         plan = self.plan if rest is None else part(self.plan, places)
@@ -180,7 +249,7 @@ class Implied:
         caps = (groups.caps for one in chosen for groups in one.groups)
         capped = "; ".join(dict.fromkeys(filter(None, caps)))
         return ImpliedAnswer(
-            replace(table, caps=capped, source=f"from {', '.join(dict.fromkeys(map(_said, chosen)))}"),
+            replace(table, caps=capped, source=_source(chosen)),
             tuple({one.request_key: one for candidate in chosen for one in candidate.owned}),
             all(one.within for one in chosen),
             places,
@@ -195,19 +264,18 @@ Noted = tuple[Mapping[bytes, int], str]
 NOTHING: Noted = {}, ""
 
 
-def measures(plan: ReleasePlan) -> Noted:
-    """What the ledger notes when a plan is bought: its measures' places by their keys, and their groups."""
+def measures(plan: ReleasePlan, rows: Rows | None = None) -> Noted:
+    """What the ledger notes when a plan is bought: its measures' places by their keys, and their groups.
+
+    `rows`: runs a query at the front; without it measures of fewer filters, which cells are of as well, are left out.
+    """
     weighted = any(isinstance(meter, TotalsMeasurement) and meter.weights for meter in plan.meters)
     if weighted or (asked := _outline(plan)) is None:
         return NOTHING  # a length of weighted vectors says nothing of what it leaves out of a sum
-    if (gaps := asked.gaps(plan.node.cells or ())) is None:
-        return NOTHING
     node = plan.node
-    found = {
-        _key(plan, measured, measured.filters): place
-        for place, measured in enumerate(asked.measures)
-        if measured is not None
-    }
+    cells = tuple(node.cells or ()) if node.aggregate.keys else ((),)
+    if (gaps := () if node.chosen else asked.gaps(cells)) is None:
+        return NOTHING
     groups = Groups(
         node.asked,
         _key_names(plan, asked),
@@ -218,7 +286,39 @@ def measures(plan: ReleasePlan) -> Noted:
         _allowed(plan),
         gaps,
     )
-    return found, json.dumps(asdict(groups), separators=(",", ":"))
+    found: dict[bytes, int] = {}
+    only: list[tuple[str, tuple[int, ...]]] = []
+    for place, measured in enumerate(asked.measures):
+        if measured is None:
+            continue
+        whole = _key(plan, measured, measured.filters)
+        found[whole] = place
+        if node.chosen:
+            only.append((whole.hex(), tuple(range(len(cells)))))
+        for needed, of in _by_filters(plan, measured, groups, cells, rows).items():
+            if (key := _key(plan, measured, needed)) not in found:
+                found[key] = place
+                only.append((key.hex(), tuple(of)))
+    return found, json.dumps(asdict(replace(groups, only=tuple(only))), separators=(",", ":"))
+
+
+def _by_filters(
+    plan: ReleasePlan, measured: Measured, groups: Groups, cells: tuple[Cell, ...], rows: Rows | None
+) -> dict[tuple[Part, ...], list[int]]:
+    """The cells of which all rows pass some filters, by the other ones; none of those that need all filters."""
+    passed = {}
+    if rows is None or not groups.keys:
+        return {}
+    for one in measured.filters:
+        if (query := _query(plan, (one,), (), groups, cells)) is not None:
+            with suppress(Refusal):  # an expression that raises for a cell
+                passed[one] = {int(number or 0) for number, some, *_ in rows(query) if some == "0"}
+    found: dict[tuple[Part, ...], list[int]] = {}
+    for n in range(len(cells)):
+        needed = tuple(one for one in measured.filters if n not in passed.get(one, ()))
+        if len(needed) < len(measured.filters):
+            found.setdefault(needed, []).append(n)
+    return found
 
 
 def sought(plan: ReleasePlan) -> Sought:
@@ -249,6 +349,20 @@ def implied(
     return Implied(plan, _best(plan, keys, owned, stored, rows))
 
 
+def joint(whole: ReleasedTable, bought: ReleasedTable) -> ReleasedTable:
+    """What is implied by an answer that was bought for it, among others, or was bought after all; with its price."""
+    charges = [one.charged for one in (whole, bought) if one.charged is not None]
+    notes = (*whole.notes, f"combined {whole.source}") if whole.source else whole.notes
+    return replace(
+        whole,
+        notes=notes,
+        source="",
+        charged=Charge.sum(charges) if charges else None,
+        left=bought.left if whole.left is None else whole.left,
+        replayed=not charges,
+    )
+
+
 def largest(plan: ReleasePlan, answer: ImpliedAnswer) -> ImpliedAnswer:
     """The answer of a top k from that of all its groups: the k largest by the count that it has.
 
@@ -277,18 +391,29 @@ def _best(
     """The best candidate of each place that has one."""
     groupings: dict[tuple[Wanted, tuple[Part, ...], Groups], list[OwnedMeasure]] = {}
     for one in owned:
-        groups = replace(Groups.load(one.groups), asked="", units="", caps="", allowed=())
+        groups = Groups.load(one.groups).of(one.key)
         for wanted, left in keys[one.key]:
             groupings.setdefault((wanted, left, groups), []).append(one)
     candidates: dict[Wanted, list[_Candidate]] = {}
-    for ((place, role), left, groups), found in groupings.items():
-        if _query(plan, left, groups, ()) is None:
+    for (wanted, left, groups), found in groupings.items():
+        kept = _kept(plan, wanted, left)
+        if _query(plan, left, kept, groups, ()) is None:
             continue  # before answers are read
-        if made := [*_candidates(plan, place, left, found, stored, rows)]:
-            candidates.setdefault((place, role), []).extend(made)
+        if made := [*_candidates(plan, wanted[0], left, kept, found, stored, rows)]:
+            candidates.setdefault(wanted, []).extend(made)
     best = {wanted: _together(plan, wanted[0], found) for wanted, found in candidates.items()}
     places = range(len(plan.node.aggregate.measures))
     return {place: of for place in places if (of := _made(best, place)) is not None}
+
+
+def _kept(plan: ReleasePlan, wanted: Wanted, left: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The filters that what is looked for has, too."""
+    asked, (place, role) = plan.node.outline, wanted
+    assert asked is not None
+    itself = asked.measures[place]
+    assert itself is not None
+    measured = itself if role == "itself" else itself.others[role]
+    return tuple(one for one in measured.filters if one not in left)
 
 
 def _made(best: Mapping[Wanted, _Candidate], place: int) -> _Candidate | None:
@@ -336,22 +461,73 @@ def summed(above: MeasuredColumn, rows: MeasuredColumn, *, clipped: bool) -> Mea
 
 
 def _together(plan: ReleasePlan, place: int, candidates: Sequence[_Candidate]) -> _Candidate:
-    """The best candidate, or of units' counts the mean of those without clips, each cell by inverse variance.
+    """The best candidate, with cells that it does not know of from others; or of units' counts the mean of those
+    without clips, each cell by inverse variance.
 
     Where rows of a unit are left out, those of different groupings differ.
     """
-    best = min(candidates, key=lambda one: one.rank)
-    alike = [one for one in candidates if one.unclipped]
-    if not of_units(plan.node.aggregate.measures[place]) or len(alike) < 2 or not best.unclipped:
-        return best
-    parts = {part: combined([one.parts[part] for one in alike]) for part in best.parts}
+    best, *others = sorted(candidates, key=lambda one: one.rank)
+    if of_units(plan.node.aggregate.measures[place]) and best.unclipped:
+        alike = [one for one in candidates if one.unclipped]
+        if any(one.parts[SUM].common for one in alike):
+            # What is common to all groups is so only where all of them have one weight.
+            alike = [one for one in alike if len(set(one.parts[SUM].deviations)) == 1] or [best]
+        if len(alike) == 1:
+            return alike[0]
+        parts = {part: combined([one.parts[part] for one in alike]) for part in best.parts}
+        return _Candidate(
+            parts,
+            tuple(owned for one in alike for owned in one.owned),
+            ", ".join(dict.fromkeys(one.mechanism for one in alike)),
+            0,
+            best.within or _within(plan, place, parts[SUM], Fraction(0), len(parts[SUM].values), 0),
+        )
+    for other in others:
+        if best.unknown - other.unknown and _alike(best, other):
+            best = _filled(best, other)
+    return best
+
+
+def _alike(one: _Candidate, other: _Candidate) -> bool:
+    """Whether one column can have cells of both."""
+    laws = (
+        {part: (c.centre, c.width, c.common) for part, c in candidate.parts.items()}
+        for candidate in (one, other)
+    )
+    first, second = laws
+    return first == second and not any(column.common for column in one.parts.values())
+
+
+def _filled(one: _Candidate, other: _Candidate) -> _Candidate:
+    """A candidate with the cells that it does not know of from another one.
+
+    `length`: a unit counts for at most so much in any cell.
+    """
+
+    def cells(of: Sequence[Number], more: Sequence[Number]) -> tuple[Number, ...]:
+        return tuple(b if n in one.unknown else a for n, (a, b) in enumerate(zip(of, more, strict=True)))
+
+    parts = {
+        part: replace(
+            column,
+            values=cells(column.values, more.values),
+            deviations=cells(column.deviations, more.deviations),
+            length=max(column.length, more.length),
+            notes=tuple(dict.fromkeys((*column.notes, *more.notes))),
+        )
+        for (part, column), more in zip(one.parts.items(), (other.parts[p] for p in one.parts), strict=True)
+    }
     return _Candidate(
         parts,
-        tuple(owned for one in alike for owned in one.owned),
-        ", ".join(dict.fromkeys(one.mechanism for one in alike)),
-        0,
-        best.within or _within(plan, place, parts[SUM], Fraction(0), 0),
+        (*one.owned, *other.owned),
+        ", ".join(dict.fromkeys((one.mechanism, other.mechanism))),
+        max(one.lost, other.lost),
+        one.within and other.within,
     )
+
+
+def _source(candidates: Iterable[_Candidate]) -> str:
+    return f"from {', '.join(dict.fromkeys(map(_said, candidates)))}"
 
 
 def _said(candidate: _Candidate) -> str:
@@ -377,6 +553,7 @@ def _candidates(
     plan: ReleasePlan,
     place: int,
     left: tuple[Part, ...],
+    kept: tuple[Part, ...],
     owned: Sequence[OwnedMeasure],
     stored: Stored,
     rows: Rows,
@@ -394,8 +571,10 @@ def _candidates(
     for found in by_law.values():
         (first, table), groups = found[0], Groups.load(found[0][0].groups)
         cells = tuple(zip(*table.keys, strict=True)) if table.keys else ((),)
-        members = _members(plan, left, groups, cells, rows)
-        if members is None:
+        of = groups.cells_of(first.key)
+        made = _members(plan, left, kept, groups.of(first.key), cells, rows)
+        members = made if of is None else _chosen(plan, groups, made, of)
+        if not any(members):
             continue
         measure = plan.node.aggregate.measures[place]
         several = any(len(cell) > 1 for cell in members)
@@ -405,7 +584,7 @@ def _candidates(
         columns = {part: combined([t.measured[o.place, part] for o, t in found]) for part in places}
         if several and any(column.common for column in columns.values()):
             continue  # counts of units, each in one cell, have no noise in common
-        same = members == tuple((n,) for n in range(len(cells)))
+        same = sorted(filter(None, members)) == [(n,) for n in range(len(cells))]
         share = 0 if same else lost(columns.get(ROWS, columns[SUM]), groups.allowed[first.place])
         parts = {part: added(column, members, share) for part, column in columns.items()}
         units = sum((Fraction(Groups.load(o.groups).units) for o, _ in found), Fraction(0))
@@ -414,7 +593,7 @@ def _candidates(
             tuple(o for o, _ in found),
             re.sub(r" x\d+", "", table.mechanism),
             share,
-            _within(plan, place, parts[SUM], units, share),
+            _within(plan, place, parts[SUM], units, len(cells), share),
         )
 
 
@@ -438,9 +617,11 @@ def added(column: MeasuredColumn, members: Members, share: float = 0) -> Measure
     >>> both = added(MeasuredColumn((1, 5, 7), (3.0, 4.0, 1.0), width=2), ((0, 1), (2,)))
     >>> both.values, both.deviations
     ((6, 7), (5.0, 1.0))
+
+    What is made of no cells is unknown.
     """
     values = tuple(sum(column.values[n] for n in cell) for cell in members)
-    noise = (math.hypot(*(column.deviations[n] for n in cell)) for cell in members)
+    noise = (math.hypot(*(column.deviations[n] for n in cell)) if cell else math.inf for cell in members)
     wider = (share * abs(value) / (column.width or 1) for value in values)
     return replace(column, values=values, deviations=tuple(map(sum, zip(noise, wider, strict=True))))
 
@@ -458,23 +639,50 @@ def _allowed(plan: ReleasePlan) -> tuple[int, ...]:
     return tuple(allowed)
 
 
-def _within(plan: ReleasePlan, place: int, column: MeasuredColumn, units: Fraction, share: float) -> bool:
-    """Whether the error is at most that of a fresh answer: for totals, of one that leaves out no unit more."""
+def _within(
+    plan: ReleasePlan, place: int, column: MeasuredColumn, units: Fraction, cells: int, share: float
+) -> bool:
+    """Whether the error is at most that of a fresh answer, in cells that are known: for totals, of one that leaves out
+    no unit more. `units`, `cells`: the level, and over how many cells."""
+    fresh = _stddev(plan, place)
+    if fresh is not None:
+        return max(d for d in column.deviations if d < math.inf) <= fresh * ROUNDING
+    return _as_exact(plan, units, cells) and share <= MOST_LOST
+
+
+def _as_exact(plan: ReleasePlan, level: Fraction, cells: int) -> bool:
+    """Whether totals over so many cells have the noise of a plan's, if units' vectors are as long in each cell."""
+    return level * len(plan.node.cells or ((),)) >= plan.level * min(cells, len(plan.node.cells or ((),)))
+
+
+def _stddev(plan: ReleasePlan, place: int) -> float | None:
+    """The deviation of a count, None where it is not known beforehand."""
     whole = plan.whole or plan
     for meter in whole.meters:
         if isinstance(meter, SumMeasurement) and place in meter.places:
             cells = len(plan.node.cells or ())
-            fresh = meter.mechanisms(max(cells, 1))[meter.places.index(place)].stddev
-            return fresh is not None and max(column.deviations) <= fresh * ROUNDING
-    return units >= plan.level and share <= MOST_LOST
+            return meter.mechanisms(max(cells, 1))[meter.places.index(place)].stddev
+    return None
 
 
-def _query(plan: ReleasePlan, left: tuple[Part, ...], groups: Groups, cells: tuple[Cell, ...]) -> str | None:
-    """What the front is asked about these cells, None where the plan's groups are no functions of them."""
+def _query(
+    plan: ReleasePlan,
+    left: tuple[Part, ...],
+    kept: tuple[Part, ...],
+    groups: Groups,
+    cells: tuple[Cell, ...],
+) -> str | None:
+    """What the front is asked about these cells, of which all rows pass the filters that are `kept`; None where the
+    plan's groups are no functions of them."""
     asked, places = plan.node.outline, {name: n for n, name in enumerate(groups.keys)}
     assert asked is not None
     return cells_query(
-        asked, left, cells, groups.types, lambda identity: places.get(plan.keys.part(identity).hex())
+        asked,
+        left,
+        cells,
+        groups.types,
+        lambda identity: places.get(plan.keys.part(identity).hex()),
+        constants(asked, kept),
     )
 
 
@@ -493,26 +701,43 @@ def _missing(groups: Groups, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
 
 
 def _members(
-    plan: ReleasePlan, left: tuple[Part, ...], groups: Groups, cells: tuple[Cell, ...], rows: Rows
-) -> Members | None:
-    """Of each cell of the plan the released ones that it is made of; None where they do not make all of it."""
+    plan: ReleasePlan,
+    left: tuple[Part, ...],
+    kept: tuple[Part, ...],
+    groups: Groups,
+    cells: tuple[Cell, ...],
+    rows: Rows,
+) -> Members:
+    """Of each cell of the plan the released ones that it is made of; none where they do not make all of it."""
     asked = plan.node.outline
     assert asked is not None
     wanted = tuple(plan.node.cells or ()) if plan.node.aggregate.keys else ((),)
     if not left and _key_names(plan, asked) == groups.keys and wanted == cells:
         return tuple((n,) for n in range(len(cells)))
-    missing = _missing(groups, cells)
-    if (query := _query(plan, left, groups, (*cells, *missing))) is None:
-        return None
+    missing = () if groups.only else _missing(groups, cells)
+    if (query := _query(plan, left, kept, groups, (*cells, *missing))) is None:
+        return ()
     try:
         passed = rows(query)
     except Refusal:
-        return None  # an expression that raises for a cell
+        return ()  # an expression that raises for a cell
     made: dict[Cell, list[int]] = {cell: [] for cell in wanted}
-    for number, *key in passed:
+    unknown = set()
+    for number, some, *key in passed:
         missed = int(number or 0) >= len(cells)
         if missed == (tuple(key) in made):
-            return None
-        if not missed:
+            return ()
+        if some != "0":
+            unknown.add(tuple(key))
+        elif not missed:
             made[tuple(key)].append(int(number or 0))
-    return None if not all(made.values()) else tuple(map(tuple, made.values()))
+    return tuple(() if cell in unknown else tuple(of) for cell, of in made.items())
+
+
+def _chosen(plan: ReleasePlan, groups: Groups, members: Members, of: Collection[int]) -> Members:
+    """Of the cells that are made of one each those of which it is in `of`, where there may be others."""
+    asked = plan.node.outline
+    assert asked is not None
+    if _key_names(plan, asked) != groups.keys:
+        return ()  # a cell may be made of others, too
+    return tuple(cell if len(cell) == 1 and cell[0] in of else () for cell in members)

@@ -103,6 +103,7 @@ from rewriter.api import is_empty, node_text
 from rewriter.ir.measure import Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
 from rewriter.logical.plan import UNITS, AggregateNode
+from rewriter.plan import Cells
 
 MOST_ROWS_TO_FIND_BY = 2
 """Rows of a unit in a group; above that, groups of an unknown domain are selected by their number of units."""
@@ -221,8 +222,13 @@ def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> Releas
     return ReleasePlan(node, terms, selection, (), None, key, key, keys, stream)
 
 
-def part(plan: ReleasePlan, places: Sequence[int]) -> ReleasePlan:
-    """The plan of some of a plan's measures, as if nothing else had been asked; every cell of it is measured."""
+def part(
+    plan: ReleasePlan, places: Sequence[int], cells: Cells | None = None, level: Fraction | None = None
+) -> ReleasePlan:
+    """The plan of some of a plan's measures, as if nothing else had been asked; every cell of it is measured.
+
+    `cells`: some of its cells, where only these are asked; `level`: another one.
+    """
     aggregate, policy, parameters = plan.node.aggregate, plan.node.policy, plan.node.parameters
     at = {place: n for n, place in enumerate(places)}
     names = aggregate.names or ("",) * len(aggregate.outputs)
@@ -244,7 +250,9 @@ def part(plan: ReleasePlan, places: Sequence[int]) -> ReleasePlan:
     text, scanned = node_text(fewer, policy, parameters)
     values = {at[place]: node for place, node in plan.node.values.items() if place in at}
     node = replace(plan.node, aggregate=fewer, text=text, scanned=scanned, values=values)
-    return plan_release(node, plan.terms.at(plan.level), plan.keys)
+    if cells is not None:
+        node = node.among(cells)
+    return plan_release(node, plan.terms.at(level or plan.level), plan.keys)
 
 
 def smaller(plan: ReleasePlan, left: Charge) -> ReleasePlan:

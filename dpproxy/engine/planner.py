@@ -149,6 +149,7 @@ class BoundNode:
         public: digests of the public tables that such a running count reads.
         values: by its place, of each distinct count of values with a small known domain, the units of each value.
         types: of the keys, in PostgreSQL.
+        chosen: the cells are some of those that its text has.
     """
 
     aggregate: AggregateNode
@@ -165,6 +166,7 @@ class BoundNode:
     public: tuple[tuple[str, str], ...] = ()
     values: Mapping[int, BoundNode] = field(default_factory=dict)
     types: tuple[str, ...] = ()
+    chosen: bool = False
     _noted: dict[Hashable, object] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     @property
@@ -221,6 +223,11 @@ class BoundNode:
     def over(self, cells: Cells) -> BoundNode:
         """The same node over these groups as a known domain."""
         return self if cells is self.cells else replace(self, cells=cells)
+
+    def among(self, cells: Cells) -> BoundNode:
+        """The same node asked about some of its cells alone."""
+        digest = sha256(encoded([list(cell) for cell in cells])).digest()
+        return replace(self, cells=cells, domain=digest, chosen=True)
 
     def histogram(self, places: Sequence[int], limit: int | None) -> HistogramQuery:
         """The backend's SQL for the counts and sums `places`; the largest `limit` groups by the first of them

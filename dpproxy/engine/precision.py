@@ -132,6 +132,11 @@ def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:
     ((18, 1), [0.94, 0.94])
     >>> combined([MeasuredColumn((10, 0), (2.0, 2.0), common=1)] * 4).common
     0.5
+
+    A value of infinite deviation is unknown.
+
+    >>> combined([MeasuredColumn((0, 0), (math.inf, math.inf)), MeasuredColumn((20, 0), (1.0, math.inf))]).values
+    (20, 0)
     """
     columns = [column for column in columns if not column.absent] or [columns[0]]
     first = columns[0]
@@ -143,8 +148,10 @@ def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:
         strict=True,
     )
     mean, deviations = zip(*(_mean(values, spreads) for values, spreads in cells), strict=True)
-    # The share that is common to all groups is as in each.
-    common = first.common * (deviations[0] ** 2 - 1 / 12) ** 0.5 / first.deviations[0]
+    # What is common to all groups of one is independent of that of the others.
+    shares = [column.deviations[0] ** -2 for column in columns] if any(c.common for c in columns) else [1.0]
+    parts = (share * column.common for share, column in zip(shares, columns, strict=False))
+    common = math.hypot(*parts) / sum(shares)
     notes = dict.fromkeys(note for column in columns for note in column.notes)
     return replace(first, values=mean, deviations=deviations, common=common, notes=tuple(notes))
 
@@ -152,6 +159,8 @@ def combined(columns: Sequence[MeasuredColumn]) -> MeasuredColumn:
 def _mean(values: Sequence[int], deviations: Sequence[float]) -> tuple[int, float]:
     """The mean of one value's measurements, rounded to a whole number, which adds a variance of 1/12; its deviation."""
     precisions = [deviation**-2 for deviation in deviations]
+    if not any(precisions):
+        return 0, math.inf
     fine = (1 << 30) / max(precisions)
     weights = [round(precision * fine) for precision in precisions]
     total = sum(weights)

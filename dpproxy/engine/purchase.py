@@ -37,6 +37,7 @@ from dpproxy.engine.implied import (
     Rows,
     Sought,
     implied,
+    joint,
     largest,
     measures,
     sought,
@@ -99,7 +100,7 @@ class Purchases:
         """
         plans = list({plan.request_key: plan for plan in plans}.values())
         results = self._replayed(request, [p for p in plans if not p.rungs], chain[0])
-        wanted, parts = [], {}
+        wanted, parts, joined = [], {}, {}
         for plan in plans:
             if plan.request_key in results:
                 continue
@@ -107,17 +108,27 @@ class Purchases:
             if found is None or not (found.rest is not None or found.within or reuse == "always"):
                 wanted.append(plan)
                 continue
+            if found.rest is not None and found.joined:
+                wanted.append(found.rest)
+                joined[plan.request_key] = plan, found.rest
+                continue
             results[plan.request_key] = self.reused(request, found, chain[0])
             if found.rest is not None:
                 wanted.append(found.rest)
                 parts[plan.request_key] = plan, found
         later = [] if reuse == "off" or len(wanted) == 1 else _following(wanted)
-        if later:
-            accept = self._accepted(wanted, chain, accept)
+        accepted = self._accepted(wanted, chain, accept) if later else accept
         first = [plan for plan in wanted if plan not in later]
-        bought = self._bought(request, first, chain, epoch, accept)
+        bought = self._bought(request, first, chain, epoch, accepted)
         if later:
-            bought |= self.results(request, later, chain, epoch, accept, reuse)
+            bought |= self.results(request, later, chain, epoch, accepted, reuse)
+        if joined:
+            # Where the rest came to no length, all of it is bought.
+            whole = self.results(request, [p for p, _ in joined.values()], chain, epoch, accept, reuse)
+            results |= {
+                key: joint(whole[plan.request_key], bought[rest.request_key])
+                for key, (plan, rest) in joined.items()
+            }
         return (
             results
             | {plan.request_key: bought[plan.request_key] for plan in plans if plan.request_key in bought}
@@ -149,11 +160,18 @@ class Purchases:
             return None if whole is None else largest(plan, whole)
         if reuse == "off" or (whole is not None and (whole.within or reuse == "always")):
             return whole
-        partial = _within_effort(lambda _: found.partial(always=reuse == "always"), plan, None)
-        if partial is None or partial.rest is None:
-            return whole
-        cheaper = _price(self._missing(partial.rest, account)) < _price(missing)
-        return partial if cheaper else whole
+        prices = {_price(missing): whole}
+
+        def less(_: ReleasePlan) -> list[ImpliedAnswer | None]:
+            return [found.joined(), found.partial(always=reuse == "always")]
+
+        none_less: list[ImpliedAnswer | None] = []
+        for some in _within_effort(less, plan, none_less):
+            if some is not None and some.rest is not None:
+                left = self._missing(some.rest, account)
+                if left or not some.joined:  # else what has been bought for it did not serve
+                    prices.setdefault(_price(left), some)
+        return prices[min(prices)]
 
     def _missing(self, plan: ReleasePlan, account: str) -> list[ReleasePlan]:
         """The measurements of a plan that an account has not paid for."""
@@ -311,7 +329,8 @@ class Purchases:
         """
         write_queries(plans)
         secrets = self._secrets(epoch)
-        made = {plan.request_key: _within_effort(measures, plan, NOTHING) for plan in plans}
+        noted = partial(measures, rows=self._rows)
+        made = {plan.request_key: _within_effort(noted, plan, NOTHING) for plan in plans}
         streams = {p.stream: self._ledger.stream(chain, p.stream) for p in plans if p.stream is not None}
         accept(plans, [_owed(plan, streams) for plan in plans])
         # For a client that has gone what is reserved is finished, and nothing more is bought.

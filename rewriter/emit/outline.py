@@ -20,7 +20,7 @@ from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.emit.histogram import Scanned, node_text
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
 from rewriter.ir.relation import Leaf, Relation, conjuncts, leaf, leaves
-from rewriter.ir.trees import alias, and_, cast, copied, data_type, select
+from rewriter.ir.trees import alias, and_, cast, copied, data_type, or_, select
 from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.aggregate_calls import conjunction, present
 from rewriter.logical.plan import AggregateNode
@@ -203,43 +203,66 @@ def cells_query(
     cells: Sequence[Cell],
     types: Sequence[str],
     key: Callable[[Identity], int | None],
+    fixed: Mapping[Identity, exp.Expr],
 ) -> str | None:
-    """The front's SELECT of the number of each cell that passes `filters`, with the keys that are asked for; None where
-    one of them is no function of the cell.
+    """The front's SELECT of the number of each cell that passes `filters`, 1 where only some of its rows may pass, else
+    0, and the keys that are asked for; None where one of them is no function of the cell.
 
-    `types`: of the cells' keys, in PostgreSQL; `key`: the place of the key that has an identity.
+    `types`: of the cells' keys, in PostgreSQL; `key`: the place of the key that has an identity; `fixed`: the values of
+    expressions that have one in all rows (`constants`).
     """
 
     def cell(place: int) -> exp.Expr:
         return cast(exp.column(f"g{place}", table=_CELLS), data_type(types[place], "postgres"))
 
-    def over(part: Part) -> exp.Expr | None:
+    def over(part: Part) -> tuple[exp.Expr, list[exp.Expr]] | None:
+        cuts: list[exp.Expr] = []
+
         def value(node: exp.Expr) -> exp.Expr | None:
             if not isinstance(node, exp.Condition) or not leaves(node):
                 return None
-            if (place := key(asked.identity(node))) is not None:
+            identity = asked.identity(node)
+            if (place := key(identity)) is not None:
                 return cell(place)
-            for time, period in deciding(node):
-                if (place := key(asked.identity(period))) is not None:
-                    return _put(node, time, _as(cell(place), time, asked.relation))
-            return None
+            for period in deciding(node):
+                if (place := key(asked.identity(period.begin))) is not None:
+                    begin = _as(cell(place), period.time, asked.relation)
+                    if period.cut is not None:
+                        cuts.append(exp.EQ(this=copied(begin), expression=copied(period.cut)))
+                    return _put(node, period.time, begin)
+            return copied(fixed[identity]) if identity in fixed else None
 
         made = copied(part.value, value)
         read = {name for name, _ in leaves(made)}
-        return None if read - {_CELLS} or made.find(exp.Query) else made
+        return None if read - {_CELLS} or made.find(exp.Query) else (made, cuts)
 
     keys, passed = [over(part) for part in asked.keys], [over(part) for part in filters]
-    if None in keys or None in passed:
+    if None in passed or any(found is None or found[1] for found in keys):
         return None
     numbers: list[str | None] = [str(n) for n in range(len(cells))]
     listed = [numbers, *([cell[n] for cell in cells] for n in range(len(types)))]
     columns = [Column("n", "bigint"), *(Column(f"g{n}", of) for n, of in enumerate(types))]
     rows = in_postgres(columns, listed).subquery(_CELLS, copy=False)
-    shown = [exp.column("n", table=_CELLS), *(alias(k, f"k{n}") for n, k in enumerate(keys) if k is not None)]
-    query = select(*shown, source=rows)
-    conditions = [c for c in passed if c is not None]
+    conditions = [or_(made, *cuts) for made, cuts in filter(None, passed)]
+    cut = [copied(one) for found in passed if found is not None for one in found[1]]
+    some: exp.Expr = exp.Literal.number(0)
+    if cut:
+        some = exp.Case(ifs=[exp.If(this=or_(*cut), true=exp.Literal.number(1))], default=some)
+    shown = [alias(found[0], f"k{n}") for n, found in enumerate(keys) if found is not None]
+    query = select(exp.column("n", table=_CELLS), alias(some, "some"), *shown, source=rows)
     query = query.where(*conditions, copy=False) if conditions else query
     return str(query.sql("postgres", copy=False))
+
+
+def constants(asked: Outline, filters: Iterable[Part]) -> dict[Identity, exp.Expr]:
+    """The expressions that have one value in all rows that pass `filters`, with it."""
+    found: dict[Identity, exp.Expr] = {}
+    for condition in (part.value for part in filters):
+        if isinstance(condition, (exp.EQ, exp.In)) and leaves(condition.this):
+            values = condition.expressions if isinstance(condition, exp.In) else [condition.expression]
+            if len(values) == 1 and isinstance(values[0], exp.Literal):
+                found[asked.identity(condition.this)] = values[0]
+    return found
 
 
 def _put(node: exp.Expr, part: exp.Expr, value: exp.Expr) -> exp.Expr:

@@ -1,13 +1,16 @@
-"""When the begin of a period says as much as a time within it: months of days, ranges that begin and end with one.
+"""When the begin of a period says as much as a time within it: months of days, ranges of times.
 
 In:  extract(month from t), where the day of t is known
 Out: the same of date_trunc('day', t)
+
+A range that begins or ends within a period says nothing of that one.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -28,31 +31,58 @@ FINER: dict[str, tuple[str, ...]] = {
 """The periods of which each is within one of the longer period."""
 
 
-def deciding(node: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr]]:
-    """A time in `node`, and the begin of its period, which could stand in its place: for each period that serves.
+@dataclass(frozen=True)
+class Period:
+    """What could stand in the place of a time.
+
+    Attributes:
+        time: the time.
+        begin: of its period.
+        cut: the begin of the period of which that decides nothing, None where there is none.
+    """
+
+    time: exp.Expr
+    begin: exp.Expr
+    cut: exp.Expr | None = None
+
+
+def deciding(node: exp.Expr) -> Iterator[Period]:
+    """The periods whose begin could stand in the place of a time in `node`, those that decide everything first.
 
     >>> month = exp.TimestampTrunc(this=exp.column("t"), unit=exp.var("MONTH"))
-    >>> [period.sql("postgres") for _, period in deciding(month)][2:4]
+    >>> [period.begin.sql("postgres") for period in deciding(month)][2:4]
     ["DATE_TRUNC('DAY', t)", 'CAST(t AS DATE)']
     >>> from_noon = exp.condition("t >= CAST('2024-01-01 12:00:00' AS TIMESTAMP)")
-    >>> [period.sql("postgres") for _, period in deciding(from_noon)]
-    ["DATE_TRUNC('MINUTE', t)", "DATE_TRUNC('HOUR', t)"]
+    >>> [period.begin.sql("postgres") for period in deciding(from_noon)][:3]
+    ["DATE_TRUNC('MINUTE', t)", "DATE_TRUNC('HOUR', t)", "DATE_TRUNC('DAY', t)"]
+    >>> [period.cut.sql("postgres") for period in deciding(from_noon) if period.cut][0]
+    "DATE_TRUNC('DAY', CAST('2024-01-01 12:00:00' AS TIMESTAMP))"
     """
-    if isinstance(node, (exp.GTE, exp.LT)):
-        moment = _moment(node.expression)
-        time, grains = node.this, [g for g in FINER if moment is not None and _begins(moment, g)]
+    if isinstance(node, (exp.GTE, exp.LT, exp.GT, exp.LTE)):
+        if (moment := _moment(node.expression)) is None:
+            return
+        # Of t > x and t <= x the period that begins with x is not decided either.
+        whole = [g for g in FINER if isinstance(node, (exp.GTE, exp.LT)) and _begins(moment, g)]
+        time, cut = node.this, [g for g in FINER if g not in whole]
     else:
         function = BY_TYPE.get(type(node))
         grain = None if function is None or function.grain is None else function.grain(node)
         if function is None or grain not in FINER:
             return
-        time, grains = node.args[function.operand], list(FINER[grain])
+        time, whole, cut = node.args[function.operand], list(FINER[grain]), []
     if not leaves(time):
         return
-    for grain in grains:
-        yield time, exp.TimestampTrunc(this=copied(time), unit=exp.var(grain.upper()))
-        if grain == "day":
-            yield time, exp.Cast(this=copied(time), to=data_type("date"))
+    for grain in (*whole, *cut):
+        for begin in (_truncated, _dated) if grain == "day" else (_truncated,):
+            yield Period(time, begin(time, grain), begin(node.expression, grain) if grain in cut else None)
+
+
+def _truncated(time: exp.Expr, grain: str) -> exp.Expr:
+    return exp.TimestampTrunc(this=copied(time), unit=exp.var(grain.upper()))
+
+
+def _dated(time: exp.Expr, grain: str) -> exp.Expr:
+    return exp.Cast(this=copied(time), to=data_type("date"))
 
 
 def _moment(constant: exp.Expr) -> dt.datetime | None:

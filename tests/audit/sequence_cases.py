@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import repeat
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from budget.account import Charge, OwnedMeasure
 from budget.accounting import information_rho
-from dpproxy.engine.implied import Sought, implied, measures, sought
+from dpproxy.engine.implied import Rows, Sought, implied, measures, sought
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.release_plan import ReleasePlan
@@ -38,25 +38,26 @@ Answers = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Statements:
-    """What an account buys, and what it asks then for nothing."""
+    """What an account buys, and what it asks then for nothing; `joined`: for what it buys only what is missing."""
 
     bought: tuple[str, ...]
     asked: tuple[str, ...]
+    joined: tuple[str, ...] = ()
 
 
 SEQUENCES = (
     Statements(
-        ("SELECT town, COUNT(*) FROM people GROUP BY town", "SELECT COUNT(*) FROM people"),
+        ("SELECT town, COUNT(*) FROM people GROUP BY town",),
         (
             "SELECT COUNT(*) FROM people WHERE town = 'Ulm'",
             "SELECT COUNT(*) FROM people WHERE NOT town = 'Bonn'",
-            "SELECT COUNT(*) FROM people WHERE town <> 'Jena'",
             "SELECT COUNT(*) FROM people WHERE town IN ('Ulm', 'Bonn', 'Jena')",
             "SELECT COUNT(*) FILTER (WHERE town = 'Ulm') FROM people",
             "SELECT SUM(CASE WHEN town < 'V' THEN 1 ELSE 0 END) FROM people",
             "SELECT upper(town), COUNT(*) FROM people GROUP BY 1",
             "SELECT town = 'Ulm', COUNT(*) FROM people GROUP BY 1",
         ),
+        ("SELECT COUNT(*) FROM people WHERE town <> 'Jena'", "SELECT COUNT(*) FROM people"),
     ),
     Statements(
         ("SELECT day, COUNT(*) FROM visits GROUP BY day",),
@@ -84,16 +85,11 @@ def planned(world: World, sql: str) -> ReleasePlan:
 
 def answers(sequence: Statements, world: World, side: int, *, afresh: bool) -> Draw:
     """Gives the draws of a sequence on one side; `afresh`: what is asked for nothing is drawn, too."""
-    bought = [planned(world, sql) for sql in sequence.bought]
-    asked = [planned(world, sql) for sql in sequence.asked]
-    keys = [sought(plan) for plan in asked]
-    owned = [
-        OwnedMeasure(key, place, plan.release_key, plan.request_key, groups, NOW)
-        for plan in bought
-        for found, groups in (measures(plan),)
-        for key, place in found.items()
-    ]
     database, rows = Database(world, side), cache(world.services[0].front.rows)
+    bought = purchases(sequence, world)
+    asked = [planned(world, sql) for sql in (*sequence.asked, *sequence.joined)]
+    keys = [sought(plan) for plan in asked]
+    owned = noted(bought, rows)
 
     def draw(stream: Stream, n: int) -> list[Answers]:
         return [answered(stream.child(i)) for i in range(n)]
@@ -122,6 +118,34 @@ def answers(sequence: Statements, world: World, side: int, *, afresh: bool) -> D
         return numbers(found.table)
 
     return draw
+
+
+def noted(bought: Sequence[ReleasePlan], rows: Rows) -> list[OwnedMeasure]:
+    """What the ledger has of these purchases."""
+    return [
+        OwnedMeasure(key, place, plan.release_key, plan.request_key, groups, NOW)
+        for plan in bought
+        for found, groups in (measures(plan, rows),)
+        for key, place in found.items()
+    ]
+
+
+def purchases(sequence: Statements, world: World) -> list[ReleasePlan]:
+    """All that is bought, which no answer decides: they are drawn once to be asked about."""
+    bought = [planned(world, sql) for sql in sequence.bought]
+    fetch, rows = partial(Database(world, 0).fetch, rank_key=""), world.services[0].front.rows
+    for sql in sequence.joined:
+        tables = {p.release_key: p.release(fetch, stream("asked about", n)) for n, p in enumerate(bought)}
+        stored = {key: (table.dump(), Charge(0, 0)) for key, table in tables.items()}
+        plan = planned(world, sql)
+        keys = sought(plan)
+        owned = [one for one in noted(bought, rows) if one.key in keys]
+        found = implied(plan, keys, owned, stored.get, rows).joined()
+        assert found is not None
+        assert found.rest is not None
+        assert found.rest.level < plan.level
+        bought += [found.rest, *found.rest.rungs]
+    return bought
 
 
 def numbers(table: ReleasedTable) -> tuple[int, ...]:
@@ -188,11 +212,11 @@ def distance(x: Array, y: Array) -> tuple[float, int]:
 def sequences(world: World, *, afresh: bool = False) -> Iterator[Distance]:
     """Each sequence on both sides, held against the most that its purchases cost."""
     for sequence in SEQUENCES:
-        plans = [planned(world, sql) for sql in sequence.bought]
+        plans = purchases(sequence, world)
         price = Cost.sum(plan.cost_at_most for plan in plans)
         rho = information_rho(plans[0].terms.settings.eps_per, price.information)
         sides = answers(sequence, world, 0, afresh=afresh), answers(sequence, world, 1, afresh=afresh)
-        what = f"{'; '.join(sequence.bought)}, and {len(sequence.asked)} more"
+        what = f"{'; '.join((*sequence.bought, *sequence.joined))}, and {len(sequence.asked)} more"
         yield Distance(what, sides, 2 * float(rho))
 
 

@@ -8,11 +8,11 @@ from sqlglot import exp
 from rewriter.scalar.periods import FINER, deciding
 
 
-def periods(text: str) -> list[str]:
+def periods(text: str, *, cut: bool = False) -> list[str]:
     return [
-        period.args["unit"].name.lower()
-        for _, period in deciding(exp.condition(text))
-        if isinstance(period, exp.TimestampTrunc)
+        period.begin.args["unit"].name.lower()
+        for period in deciding(exp.condition(text))
+        if isinstance(period.begin, exp.TimestampTrunc) and cut == (period.cut is not None)
     ]
 
 
@@ -34,6 +34,10 @@ def test_periods_that_begin_with_a_moment(moment: str, begun: list[str]) -> None
     assert periods(f"t < CAST('{moment}' AS TIMESTAMP)") == begun
     assert not periods(f"t <= CAST('{moment}' AS TIMESTAMP)"), "a time within the period is beyond its begin"
     assert not periods(f"t > CAST('{moment}' AS TIMESTAMP)")
+    known = moment != "no time"
+    undecided = [grain for grain in FINER if grain not in begun] if known else []
+    assert periods(f"t >= CAST('{moment}' AS TIMESTAMP)", cut=True) == undecided, "but for one period"
+    assert periods(f"t > CAST('{moment}' AS TIMESTAMP)", cut=True) == (list(FINER) if known else [])
 
 
 @pytest.mark.parametrize("grain", FINER)
