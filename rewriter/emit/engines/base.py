@@ -44,7 +44,7 @@ from rewriter.policy import Column, Table
 from rewriter.scalar import float_guards, regexp, time_format, time_zones
 from rewriter.scalar.comparable import alike_operands
 from rewriter.scalar.function_checks import bins, constant_text, whole_constant
-from rewriter.scalar.functions import BY_TYPE, COMPARISONS
+from rewriter.scalar.functions import BY_TYPE, COMPARISONS, LOGICAL
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.parameter_literal import plain_constant
 from rewriter.scalar.typecheck import Parameter, Parameters, Types, operands
@@ -469,7 +469,10 @@ class Engine(ABC):
         return not_(paren(found)) if negated else found
 
     def nullif(self, node: exp.Expr) -> exp.Expr:
-        equal = self.write(exp.EQ(this=node.this.copy(), expression=node.expression.copy()))
+        # A condition is compared as a whole: a = b = c is no SQL, and a = b IS NULL is another condition.
+        operands = (node.this.copy(), node.expression.copy())
+        one, other = (exp.Paren(this=v) if isinstance(v, LOGICAL) else v for v in operands)
+        equal = self.write(exp.EQ(this=one, expression=other))
         return case((equal, exp.null()), otherwise=self.write(node.this))
 
     def date_form(self, node: exp.Expr) -> exp.Expr:

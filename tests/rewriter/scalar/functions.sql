@@ -219,6 +219,8 @@ coalesce(f, n, 1)
 nullif(i4, 2)
 nullif(m, i4)
 nullif(s, '')
+nullif(i4 IS NULL, s = '')
+nullif(s = 'a', i4 > 2)
 s is distinct from z
 i4 is not distinct from i2
 i4 > m
