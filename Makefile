@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -114,6 +114,11 @@ mutants: $(VENV)/.dev
 proofs: $(VENV)/.dev
 	@command -v coqc >/dev/null || { echo "Coq is not installed: apt-get install coq libcoq-flocq" >&2; exit 1; }
 	$(PY) -m pytest -m "slow or not slow" tests/mechanisms/test_unit_clip_proof.py tests/rewriter/emit/test_small_worlds.py
+
+# Ten minutes of generated statements that are planned alone: which operators were accepted in which, and few statements
+# that have all these pairs, for the tests.
+operators: $(VENV)/.dev
+	$(PY) -m tests.oracle.operators
 
 # Ten minutes of mutated statements and bytes: nothing but a refusal leaves the rewriter.
 fuzz: $(VENV)/.dev

@@ -141,6 +141,10 @@ MAKE = {
         "--seconds 1800 --engines duckdb,postgresql",
         "tests/oracle/test_oracle.py::test_a_unit_does_what_its_price_assumes_and_nothing_to_others",
     ),
+    "operators": (
+        "-m tests.oracle.operators",
+        "tests/oracle/test_oracle.py::test_every_accepted_pair_of_operators_is_reached",
+    ),
     "identity": (
         "-m pytest -m slow tests/identity",
         "tests/dpproxy/server/test_jwt.py::test_a_token_is_a_password",

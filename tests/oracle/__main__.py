@@ -1,18 +1,19 @@
 """`python -m tests.oracle`: removes units from random statements until its time is up, and prints what it found.
 
-`--only PLACE` asks one statement again, by the place that a violation names. Exit code 1 for a violation or a crash.
+`--only WORLD SQL` asks one statement again, over the data set that a violation names. Exit code 1 for a violation or a
+crash.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import shlex
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from tests.oracle.generator import KINDS
 from tests.oracle.run import Row, Tally, again, run, server_of_its_own
 
 ENGINES = ("duckdb", "postgresql", "spark")
@@ -28,7 +29,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--until-violation", action="store_true", help="stop at the first one of each process"
     )
-    parser.add_argument("--only", help="the place of a statement, DATA SET/KIND/NUMBER")
+    parser.add_argument("--only", nargs=2, metavar=("WORLD", "SQL"), help="ask one statement again")
     return parser.parse_args(arguments)
 
 
@@ -59,7 +60,7 @@ def main(arguments: list[str]) -> int:
     asked = options(arguments)
     started, tally = time.monotonic(), Tally()
     if asked.only:
-        tally = again(asked.only)
+        tally = again(*asked.only)
     else:
         engines = engines_of(asked.engines)
         part = partial(share, engines=engines, seconds=asked.seconds, stopping=asked.until_violation)
@@ -74,21 +75,21 @@ def main(arguments: list[str]) -> int:
 def report(tally: Tally) -> None:
     """Prints the violations, each statement once, and how much was tried."""
     for violation in sorted(tally.violations, key=lambda v: v.seconds):
-        print(f"BROKEN after {violation.seconds:.0f} s: {violation.place}\n  {violation.sql}")
+        print(f"BROKEN after {violation.seconds:.0f} s: {violation.world}\n  {violation.sql}")
         for what, sql in violation.broken[:2]:
             print(f"  {what}")
             print("    " + sql.replace("\n", "\n    "))
-        print(f"  once more: python -m tests.oracle --only '{violation.place}'")
+        print(f"  once more: python -m tests.oracle --only {violation.world} {shlex.quote(violation.sql)}")
     for what, where in tally.crashes.items():
         print(f"CRASH {what}: {where}")
     columns = list(vars(Row()))
-    print(f"{'engine':<12}{'kind':<15}" + "".join(f"{c:>12}" for c in columns))
-    for engine in ENGINES:
-        for kind in (*KINDS, "all"):
-            row = tally.rows.get((engine, kind))
-            if row is not None:
-                print(f"{engine:<12}{kind:<15}" + "".join(f"{getattr(row, c):>12,}" for c in columns))
+    print(f"{'engine':<12}" + "".join(f"{c:>12}" for c in columns))
+    for engine, row in tally.rows.items():
+        print(f"{engine:<12}" + "".join(f"{getattr(row, c):>12,}" for c in columns))
     print("refused: " + ", ".join(f"{code} {n:,}" for code, n in tally.refused.most_common()))
+    accepted = sum(reached.accepted > 0 for reached in tally.reached.values())
+    print(f"branches of the rewriter: {len(tally.branches):,}")
+    print(f"operators in each other: {len(tally.reached):,} pairs, {accepted:,} accepted")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ def check(node: BoundNode, world: World, rng: Random) -> Outcome:
     try:
         queries = _queries(node, world)
         rows = [_part(world, WHOLE, query, "r") for query in queries]
+        outcome.broken += _inferred(node, queries, rows, world)
         removed = _chosen(queries, rows, world, rng, outcome)
         if not outcome.exceeds and rng.random() >= WITHIN.get(world.engine.name, 1):
             return outcome
@@ -65,6 +66,22 @@ def check(node: BoundNode, world: World, rng: Random) -> Outcome:
     except BackendRaised as raised:
         outcome.broken.append((f"the backend raised {raised}", ""))
     return outcome
+
+
+def _inferred(
+    node: BoundNode, queries: list[Query], rows: list[list[Row]], world: World
+) -> Iterator[tuple[str, str]]:
+    """Where a unit is in more groups than was inferred, so that what the SQL keeps it to makes the answer wrong."""
+    bound = node.aggregate.bound
+    if bound.enforce or bound.value is None or not queries or queries[0].asked != "histogram":
+        return
+    keys = [f"g{n}" for n in range(len(node.aggregate.keys))]
+    for unit in world.removed:
+        groups = {tuple(text(row[key]) for key in keys) for row in rows[0] if row["_o"] in unit}
+        if len(groups) > bound.value:
+            what = f"{_named(unit)} is in {len(groups)} groups, where {bound.value} was inferred"
+            yield what, queries[0].part("r")
+            return
 
 
 def _queries(node: BoundNode, world: World) -> list[Query]:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.oracle.productions import SPELLINGS
+
 KINDS = (
     "table",
     "inner join",
@@ -48,12 +50,6 @@ PUBLIC = {
     "places": ("place", {"town": TEXT, "area": TEXT}),
     "words": ("word", {"topic": TEXT}),
     "tags": ("place", {"tag": TEXT}),
-}
-SPELLINGS = {
-    "city": ("berlin", "Berlin", "berliN", "bERLIN", "bérlin", "BERLIN", "paris", "Paris", "nowhere"),
-    "mood": ("calm", "Calm", "CALM", "cälm", "wild", "", "calm "),
-    "word": ("abc", "ABC", "Abc", "aBC", "xyz", "XYZ"),
-    "code": ("a", "A", "b", "a "),
 }
 CONSTANTS = ("berlin", "CALM", "abc", "a", "like", "")
 

@@ -1,4 +1,4 @@
-"""The oracle's loop: data sets by turns in each engine, statements of the kind that has been covered least."""
+"""The oracle's loop: data sets by turns in each engine, statements by what became of those before."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 import psycopg
 
+from dpproxy.engine.planner import BoundNode
 from rewriter.refusal import Refusal
 from tests.oracle.ask import TooLarge, planned
+from tests.oracle.branches import Line
 from tests.oracle.check import check
 from tests.oracle.composite import of_both
-from tests.oracle.generator import KINDS, Generator
+from tests.oracle.explore import Explorer, Reached
+from tests.oracle.pairs import Pair
+from tests.oracle.reduce import reduced
 from tests.oracle.world import WORLDS, Server, TooSlow, World
 
 AT_ONCE = 150
 """Statements asked of a data set."""
-RARELY = 0.25
-"""How often the kind of a statement is drawn, where otherwise the least covered one is next."""
 
 
 @dataclass
 class Row:
-    """What was tried of one kind in one engine. `counting`: nodes in which a removed unit exceeds a bound before ranks
+    """What was tried in one engine. `counting`: nodes in which a removed unit exceeds a bound before ranks
     and clips; `half`: those of them in which it moves half of what it may, or more."""
 
     statements: int = 0
@@ -46,9 +48,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken promise: where to find the statement again, what it is and what is wrong; found after `seconds`."""
+    """A broken promise: the data set and the statement, as small as it could be made, and what is wrong; found after
+    `seconds`."""
 
-    place: str
+    world: str
     sql: str
     broken: tuple[tuple[str, str], ...]
     seconds: float
@@ -56,24 +59,29 @@ class Violation:
 
 @dataclass
 class Tally:
-    """How much was tried, by engine and kind; what became of the other statements, and what was found."""
+    """How much was tried, by engine; what became of the other statements, how far they went, and what was found."""
 
-    rows: dict[tuple[str, str], Row] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
     crashes: dict[str, str] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
+    reached: dict[Pair, Reached] = field(default_factory=dict)
+    branches: frozenset[Line] = frozenset()
 
-    def row(self, engine: str, kind: str) -> Row:
-        """The row of a kind in an engine; "all" is that of all kinds, each statement once."""
-        return self.rows.setdefault((engine, kind), Row())
+    def row(self, engine: str) -> Row:
+        """The row of an engine."""
+        return self.rows.setdefault(engine, Row())
 
     def add(self, other: Tally) -> None:
         """Takes over what another process has found."""
-        for (engine, kind), row in other.rows.items():
-            self.row(engine, kind).add(row)
+        for engine, row in other.rows.items():
+            self.row(engine).add(row)
         self.refused += other.refused
         self.crashes = other.crashes | self.crashes
         self.violations += other.violations
+        self.branches |= other.branches
+        for pair, reached in other.reached.items():
+            self.reached.setdefault(pair, Reached()).add(reached)
 
 
 @contextmanager
@@ -95,13 +103,21 @@ def run(
     data_sets: int = 10**9,
 ) -> Tally:
     """Tries statements by `seed` on each engine in turn while `going` says so; `folder` is for files."""
-    tally, started = Tally(), time.monotonic()
+    tally, started, explorer = Tally(), time.monotonic(), Explorer(seed)
     for number in range(data_sets):
         name = f"{seed}-{engines[number % len(engines)]}-{number}"
         if not going(tally):
             break
         with world_of(name, server, folder) as world:
-            _data_set(world, tally, going, started)
+            if not any(not t.public for t in world.policy.tables.values()):
+                tally.refused["data set"] += 1
+                continue
+            for _ in range(AT_ONCE):
+                if not going(tally):
+                    break
+                sql, tree = explorer.statement(world.columns)
+                explorer.learn(sql, tree, tried(sql, world, tally, started, explorer))
+    tally.reached, tally.branches = explorer.reached, explorer.branches.lines
     return tally
 
 
@@ -112,65 +128,88 @@ def world_of(name: str, server: Server, folder: Path) -> Iterator[World]:
         yield world
 
 
-def again(place: str) -> Tally:
-    """One statement again, by where a violation says that it is: data set, kind and number."""
-    name, kind, number = place.split("/")
+def again(name: str, sql: str) -> Tally:
+    """One statement again, over the data set that a violation names."""
     tally = Tally()
     with server_of_its_own() as (server, folder), world_of(name, server, folder) as world:
-        _statement(world, kind, int(number), tally, time.monotonic())
+        tried(sql, world, tally, time.monotonic(), Explorer(""))
     return tally
 
 
-def _data_set(world: World, tally: Tally, going: Callable[[Tally], bool], started: float) -> None:
-    if not any(not t.public for t in world.policy.tables.values()):
-        tally.refused["data set"] += 1
-        return
-    rng = Random(world.name)
-    for number in range(AT_ONCE):
-        if not going(tally):
-            return
-        least = min(KINDS, key=lambda kind: tally.row(world.engine.name, kind).counting)
-        kind = rng.choice(KINDS) if rng.random() < RARELY else least
-        _statement(world, kind, number, tally, started)
-
-
-def _statement(world: World, kind: str, number: int, tally: Tally, started: float) -> None:
-    place = f"{world.name}/{kind}/{number}"
-    generator = Generator(Random(place), world.columns)
-    sql, kinds = generator.statement(kind)
-    sql = of_both(sql) if world.name.startswith("composite") else sql
-    rows = [tally.row(world.engine.name, k) for k in (*sorted(kinds), "all")]
-    for row in rows:
-        row.statements += 1
+def tried(sql: str, world: World, tally: Tally, started: float, explorer: Explorer) -> str:
+    """Plans and checks a statement; how it was refused, or nothing."""
+    asked = of_both(sql) if world.name.startswith("composite") else sql
+    row = tally.row(world.engine.name)
+    row.statements += 1
     try:
-        nodes = planned(sql, world)
+        with explorer.watched():
+            nodes = planned(asked, world)
     except Refusal as refusal:
-        tally.refused[refusal.code] += 1
-        return
+        return _refused(tally, refusal.code)
     except (psycopg.errors.DataError, psycopg.errors.ProgrammingError):
-        tally.refused["front"] += 1
-        return
+        return _refused(tally, "front")
     except TooLarge:
-        tally.refused["cells"] += 1
-        return
+        return _refused(tally, "cells")
     except Exception as error:
-        tally.crashes.setdefault(f"{type(error).__name__}: {error}", f"{place}: {sql}")
-        return
-    for row in rows:
-        row.accepted += 1
+        what = type(error).__name__
+        if f"{what}: {error}" not in tally.crashes:
+            tally.crashes[f"{what}: {error}"] = f"{world.name}: {reduced(asked, _crashes(world, what))}"
+        return "crash"
+    row.accepted += 1
+    if broken := _broken(nodes, asked, world, row, tally):
+        small = reduced(asked, _breaks(world))
+        with suppress(Refusal, psycopg.Error):
+            broken = _broken(planned(small, world), small, world, Row(), Tally())
+        tally.violations.append(Violation(world.name, small, tuple(broken), time.monotonic() - started))
+        row.violations += 1
+    return ""
+
+
+def _refused(tally: Tally, code: str) -> str:
+    tally.refused[code] += 1
+    return code
+
+
+def _broken(
+    nodes: Sequence[BoundNode], sql: str, world: World, row: Row, tally: Tally
+) -> list[tuple[str, str]]:
+    """What is wrong with the queries of a statement's nodes."""
     broken: list[tuple[str, str]] = []
     for node in nodes:
         try:
-            outcome = check(node, world, Random(place))
+            outcome = check(node, world, Random(sql))
         except TooSlow:
             tally.refused["slow"] += 1
             continue
         broken += outcome.broken
-        for row in rows:
-            row.nodes += 1
-            row.counting += outcome.exceeds
-            row.half += outcome.exceeds and outcome.half
-    if broken:
-        tally.violations.append(Violation(place, sql, tuple(broken), time.monotonic() - started))
-        for row in rows:
-            row.violations += 1
+        row.nodes += 1
+        row.counting += outcome.exceeds
+        row.half += outcome.exceeds and outcome.half
+    return broken
+
+
+def _breaks(world: World) -> Callable[[str], bool]:
+    """Whether a statement breaks a promise."""
+
+    def breaks(sql: str) -> bool:
+        try:
+            return bool(_broken(planned(sql, world), sql, world, Row(), Tally()))
+        except (Refusal, psycopg.Error, TooLarge):
+            return False
+
+    return breaks
+
+
+def _crashes(world: World, what: str) -> Callable[[str], bool]:
+    """Whether a statement makes the rewriter raise an error of this type."""
+
+    def crashes(sql: str) -> bool:
+        try:
+            planned(sql, world)
+        except (Refusal, psycopg.Error, TooLarge):
+            return False
+        except Exception as error:
+            return type(error).__name__ == what
+        return False
+
+    return crashes

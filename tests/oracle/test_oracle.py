@@ -14,13 +14,18 @@ from dpproxy.engine.planner import BoundNode
 from rewriter.binder.contribution_bounds import Bound
 from tests.oracle.ask import planned
 from tests.oracle.check import Outcome, check
+from tests.oracle.derivation import Weights, mutated
+from tests.oracle.explore import Explorer
 from tests.oracle.generator import KINDS, Generator
-from tests.oracle.run import Tally, run
+from tests.oracle.operators import SEEDS, TABLE, listed
+from tests.oracle.pairs import Pair, pairs
+from tests.oracle.run import Tally, run, tried
+from tests.oracle.statement import Statements
 from tests.oracle.world import Engine, Found, Server, World, duckdb_world, postgres_world
 
 pytestmark = pytest.mark.service
 
-STATEMENTS = 22
+STATEMENTS = 15
 """Of each engine."""
 
 
@@ -44,16 +49,15 @@ def test_a_unit_does_what_its_price_assumes_and_nothing_to_others(server: Server
     for engine in ("duckdb", "postgresql"):
 
         def going(found: Tally, engine: str = engine) -> bool:
-            return found.row(engine, "all").statements < STATEMENTS
+            return found.row(engine).statements < STATEMENTS
 
         tally.add(run("ci", [engine], going, server, tmp_path, data_sets=1))
-    assert not tally.violations, "\n".join(f"{v.place}: {v.broken[0][0]}\n{v.sql}" for v in tally.violations)
+    assert not tally.violations, "\n".join(f"{v.world}: {v.broken[0][0]}\n{v.sql}" for v in tally.violations)
     assert not tally.crashes
-    for engine in ("duckdb", "postgresql"):
-        row = tally.row(engine, "all")
-        assert row.accepted > STATEMENTS // 2
-        assert row.counting > STATEMENTS // 6
-        assert row.half > row.counting // 2
+    assert all(row.accepted > STATEMENTS // 2 for row in tally.rows.values())
+    counting = sum(row.counting for row in tally.rows.values())
+    assert counting > STATEMENTS // 6
+    assert sum(row.half for row in tally.rows.values()) > counting // 2
 
 
 COMPOSITE = 4
@@ -64,16 +68,15 @@ def test_a_unit_of_two_columns_does_what_its_price_assumes(server: Server, tmp_p
     for engine in ("duckdb", "postgresql"):
 
         def going(found: Tally, engine: str = engine) -> bool:
-            return found.row(engine, "all").statements < COMPOSITE
+            return found.row(engine).statements < COMPOSITE
 
         tally = run("composite", [engine], going, server, tmp_path, data_sets=1)
         assert not tally.violations, "\n".join(
-            f"{v.place}: {v.broken[0][0]}\n{v.sql}" for v in tally.violations
+            f"{v.world}: {v.broken[0][0]}\n{v.sql}" for v in tally.violations
         )
         assert not tally.crashes
-        row = tally.row(engine, "all")
-        assert row.accepted > COMPOSITE // 2
-        assert row.counting > COMPOSITE // 6
+        row = tally.row(engine)
+        assert row.accepted >= COMPOSITE // 2
 
 
 def test_a_statement_has_the_relation_that_it_is_asked_for(world: World) -> None:
@@ -82,6 +85,38 @@ def test_a_statement_has_the_relation_that_it_is_asked_for(world: World) -> None
             sql, kinds = Generator(Random(f"{kind} {number}"), world.columns).statement(kind)
             assert (sql, kinds) == Generator(Random(f"{kind} {number}"), world.columns).statement(kind)
             assert kind in kinds or kind in ("table", "semi join"), sql
+
+
+def test_every_accepted_pair_of_operators_is_reached(world: World) -> None:
+    reached = set[Pair]()
+    for sql in SEEDS.read_text().splitlines():
+        planned(sql, world)
+        reached |= pairs(sql)
+    for pair, (accepted, codes) in listed(TABLE.read_text()).items():
+        assert pair in reached if accepted else codes, pair
+
+
+def test_a_derivation_is_repeated_by_its_seed_and_along_a_guide(world: World) -> None:
+    statements = Statements(world.columns, Weights())
+    for number in range(30):
+        sql, tree = statements.statement(Random(number))
+        assert statements.statement(Random(number)) == (sql, tree)
+        assert statements.statement(Random(-1), tree) == (sql, tree)
+        made = mutated(tree, [tree], Random(number))
+        assert statements.statement(Random(number), made)[0].startswith(("SELECT", "WITH"))
+
+
+def test_a_violation_is_reported_by_a_small_statement(world: World) -> None:
+    broken = capped(replace(world, engine=Mutated(world.engine, r"LEAST\(COUNT\(\*\), 1\)", "COUNT(*)")))
+    sql = (
+        "SELECT v.place % 5, COUNT(*), COUNT(DISTINCT v.person) FROM visits v "
+        "WHERE v.visit > 0 AND v.place IS NOT NULL GROUP BY 1"
+    )
+    tally = Tally()
+    assert not tried(sql, broken, tally, 0, Explorer(""))
+    (violation,) = tally.violations
+    assert violation.broken
+    assert len(violation.sql) < len(sql) / 1.5
 
 
 def checked(node: BoundNode, world: World) -> Outcome:
@@ -194,7 +229,7 @@ def test_a_bound_that_is_too_small_is_kept_by_the_sql_and_noticed_without(world:
     (node,) = planned("SELECT kind, place, COUNT(*) FROM visits GROUP BY kind, place", world)
     assert not checked(node, world).broken
     lie = replace(node, aggregate=replace(node.aggregate, bound=Bound(1, False)))
-    assert not checked(lie, world).broken
+    assert ["was inferred" in what for what, _ in checked(lie, world).broken] == [True]
     apart = Mutated(world.engine, r"MIN\((g\d)\) AS \1", r"\1")
     apart = Mutated(apart, r"(FROM r\s+GROUP BY\s+_o)\b", r"\1, g0, g1")
     assert checked(lie, replace(world, engine=apart)).broken

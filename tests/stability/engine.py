@@ -16,7 +16,7 @@ from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import array_text
 from rewriter.scalar.typecheck import Parameter
-from tests.rewriter.engine import executed
+from tests.rewriter.engine import described, executed
 
 Row = tuple[Any, ...]
 Rows = Mapping[str, Sequence[Row]]
@@ -137,11 +137,7 @@ class PostgresEngine:
         """The values of a statement with one column, with their type; Refusal for what the front does not take."""
         with _refused():
             values = executed(self._connection, f"SELECT x::text FROM ({sql}) AS s(x)", parameters)
-        types = f"({', '.join(p.type for p in parameters)})" if parameters else ""
-        self._connection.execute(f"PREPARE t {types} AS {sql}".encode())
-        query = "SELECT format_type(result_types[1], NULL) FROM pg_prepared_statements WHERE name = 't'"
-        ((of,),) = self._connection.execute(query).fetchall()
-        self._connection.execute("DEALLOCATE t")
+        (of,) = described(self._connection, sql, parameters)
         return [Parameter(of, value) for (value,) in values]
 
     def rows(self, sql: str, parameters: Sequence[Parameter]) -> list[Parameter]:
