@@ -69,14 +69,14 @@ def bound(p: Outcomes, q: Outcomes, claims: Sequence[Claim], level: float) -> Bo
 
     `p`, `q`: samples of the view under one input and its neighbour, for P(event) <= e^eps Q(event) + delta.
     """
-    claim, event = _choose(p[0::2], q[0::2], claims)
+    claim, event = choose(p[0::2], q[0::2], claims)
     tested, against = p[1::2], q[1::2]
     low, _ = clopper_pearson(sum(map(event, tested)), len(tested), level)
     _, high = clopper_pearson(sum(map(event, against)), len(against), level)
     return Bound(claim, low, high)
 
 
-def _choose(p: Outcomes, q: Outcomes, claims: Sequence[Claim]) -> tuple[Claim, Event]:
+def choose(p: Outcomes, q: Outcomes, claims: Sequence[Claim]) -> tuple[Claim, Event]:
     """Give the claim and the event for which the bound is likely to lie highest above the claim."""
     best: tuple[float, Claim, Event] | None = None
     for ordered, events in _orders(p, q):

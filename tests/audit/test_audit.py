@@ -12,8 +12,10 @@ import pytest
 import mechanisms
 from tests.audit.bounds import bound, clopper_pearson
 from tests.audit.claims import Claim
-from tests.audit.finding import Check, Finding
+from tests.audit.experiment import Draw, Experiment
+from tests.audit.finding import Check, Finding, Levels
 from tests.audit.register import CASES, MUTANTS, found
+from tests.audit.sequential import sequential
 
 pytestmark = pytest.mark.statistical
 
@@ -78,6 +80,26 @@ def test_bounds_find_nothing_in_equals() -> None:
     found = bound(same, same, [Claim(0.01, 0.01), Claim(0.1, 0.0)], 1e-3)
     assert found.share == 0
     assert str(found) == "delta >= 0"
+
+
+def coin(likely: bool) -> Draw:
+    """Heads with 3/4, or with 1/4."""
+    return lambda stream, n: [(word >> 62 > 0) == likely for word in stream.words(n).tolist()]
+
+
+def test_a_sequential_test_stops_where_it_is_certain_and_tells_its_power() -> None:
+    """A coin of eps = ln 3: a claim of 0.9 is refuted, one of ln 3 is not in 8,000 pairs, and 1.25 would have been."""
+    views = {"raw": lambda heads: bool(heads)}
+    low, right = (
+        Experiment("coin", "ln 3", (Claim(epsilon, 0.0),), (coin(True), coin(False)), views, 4000)
+        for epsilon in (0.9, 1.0987)
+    )
+    levels = Levels(1e-6, 1e-6)
+    refuted, _ = sequential(low, levels, lambda total: total < 64_000)
+    assert not refuted.passed
+    passed, power = sequential(right, levels, lambda total: total < 8000)
+    assert passed.passed
+    assert 1 < power < 1.25
 
 
 def test_clopper_pearson_covers() -> None:
