@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql corpora coverage bench-scale stability generated oracle operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle replay operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -87,6 +87,10 @@ audit: $(VENV)/.dev
 audit-sql: $(VENV)/.dev
 	$(PY) -m tests.audit sql
 
+# Each experiment of the audit until it is certain or its part of SECONDS is over, with the power that it reached.
+audit-sequential: $(VENV)/.dev
+	$(PY) -m tests.audit sequential $(SECONDS)
+
 # Some 50 people removed, one after the other, from every accepted statement of the corpora in $DPPROXY_SHARED.
 stability: $(VENV)/.dev
 	$(PY) -m tests.stability corpora
@@ -100,6 +104,10 @@ SECONDS ?= 1800
 ENGINES ?= duckdb,postgresql
 oracle: $(VENV)/.dev
 	$(PY) -m tests.oracle $(SEED:%=--seed %) --seconds $(SECONDS) --engines $(ENGINES)
+
+# Statements recorded and replayed on neighbouring databases with what was released frozen, for SECONDS.
+replay: $(VENV)/.dev
+	$(PY) -m tests.replay $(SEED:%=--seed %) --seconds $(SECONDS) --engines $(ENGINES)
 
 # Forty mistakes in the code and three leaks that were there: which detector finds each, after how many seconds. MUTANTS: words
 # of their names or files, all otherwise; "none" is the code as it is. DETECTORS: some of own, near, worlds, oracle, stability,

@@ -160,7 +160,7 @@ class PersonLevelDistinctCount:
             raise ValueError("counts must not exceed 2^53")
         chosen = int(gumbel_order(stream.child("bound"), self.scores(counts), self.order_scale, 1)[0])
         bound = chosen + 1
-        noise = int(discrete_laplace(stream.child("count"), self.scale(bound), 1)[0])
+        (noise,) = discrete_laplace(stream.child("count"), self.scale(bound), 1).tolist()
         offset = self.offset(bound)
         lower = int(counts[chosen]) + noise - offset
         return DistinctCount(lower, bound, offset, laplace_stddev(self.scale(bound)), self.cost_at_most)

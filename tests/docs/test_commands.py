@@ -137,6 +137,14 @@ MAKE = {
         "tests/deploy/test_manifests.py::test_the_image_has_what_it_copies",
     ),
     "ledger-torture": ("-m tests.budget.torture", "tests/budget/test_torture.py::test_a_short_race"),
+    "replay": (
+        "-m tests.replay  --seconds 1800 --engines duckdb,postgresql",
+        "tests/replay/test_replay.py::test_nothing_but_paid_draws_tells_a_unit_in_generated_statements",
+    ),
+    "audit-sequential": (
+        "-m tests.audit sequential 1800",
+        "tests/audit/test_audit.py::test_a_sequential_test_stops_where_it_is_certain_and_tells_its_power",
+    ),
     "oracle": (
         "--seconds 1800 --engines duckdb,postgresql",
         "tests/oracle/test_oracle.py::test_a_unit_does_what_its_price_assumes_and_nothing_to_others",

@@ -243,16 +243,19 @@ class PostgresData:
 
 
 class Server:
-    """A PostgreSQL for a run: an installed one that knows collations of its own is taken before the wheel's."""
+    """A PostgreSQL for a run: an installed one that knows collations of its own is taken before the wheel's.
 
-    def __init__(self, folder: Path) -> None:
+    `ledgers`: it takes ledgers too, which ask for a server that forgets nothing in a crash.
+    """
+
+    def __init__(self, folder: Path, *, ledgers: bool = False) -> None:
         self._folder = folder
         self._others = ExitStack()
         installed = next((b for m in (15, 16, 17) if (b := find_binaries(m)) is not None), None)
         with patch(
             "dpproxy.embedded.server.find_binaries", lambda major=None: installed or find_binaries(major)
         ):
-            self.embedded = Embedded.start(folder / "server", durable=False)
+            self.embedded = Embedded.start(folder / "server", durable=ledgers)
         self.databases = Databases(self.embedded)
         with psycopg.connect(self.embedded.conninfo(), autocommit=True) as admin:
             self.collated = tuple(_collated(admin))
