@@ -7,7 +7,7 @@ end. It ends with the connection, so a holder that dies lets go at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Condition
 from time import monotonic
 
@@ -65,8 +65,9 @@ class SingleFlight:
             if not wanted:
                 yield ()
                 return
-            with self._pool.connection() as connection:
+            with ExitStack() as stack:
                 try:
+                    connection = stack.enter_context(self._pool.connection())
                     known = _take(connection, sorted(wanted), _look_for(account, requests, releases), look)
                 except psycopg.Error as error:
                     raise unavailable(error) from error

@@ -10,11 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from budget.account import Charge, LedgerUnavailable, ReserveRequest, Settlement
 from budget.ledger import Ledger
+from budget.single_flight import SingleFlight
+from budget.store import Pool
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED
 
@@ -221,3 +224,9 @@ def test_nothing_stays_behind(ledger: Ledger) -> None:
     with ledger.single_flight.hold([b"gone"]):
         pass
     assert ledger._store.rows("SELECT key FROM dpproxy_ledger.computing") == []
+
+
+def test_a_server_that_cannot_be_reached_is_said_to_be(tmp_path: Path) -> None:
+    nowhere = SingleFlight(Pool(f"host={tmp_path}", 1))
+    with pytest.raises(LedgerUnavailable), nowhere.hold([b"key"]):
+        pass
