@@ -96,6 +96,16 @@ class HighWaterMarks:
         rows, _ = self._store.transaction([(statements.HIGH_WATER, values)], seal=(FLUSH, {}))
         return HighWater(self._id, _digests(rows))
 
+    def after(self, last: HighWater) -> HighWater:
+        """The mark as of now, of a ledger that still has what `last` says; raises as `check`.
+
+        An older copy that a process has written to may have as many entries as the mark, and is not the same.
+        """
+        # A copy that takes the ledger's place in between is found, too.
+        mark = self.now()
+        self.check(last)
+        return mark
+
     def check(self, mark: HighWater) -> None:
         """Raises AnotherLedger where the mark is of another ledger, LedgerOlder where this one has forgotten."""
         if mark.ledger != self._id:

@@ -41,14 +41,14 @@ class MarkFile:
         except FileNotFoundError:
             return None
 
-    def advance(self, take: Callable[[], HighWater]) -> None:
-        """Replaces the mark durably by the result of `take`, under the lock of the file.
+    def advance(self, take: Callable[[HighWater], HighWater]) -> None:
+        """Replaces the mark durably by what `take` makes of it, under the lock of the file.
 
         Raises LedgerOlder where that is behind the mark or of another ledger, ConfigError, OSError.
         """
         with self._locked(fcntl.LOCK_EX, os.O_RDWR) as file:
             number, last = self._last(file)
-            mark = take()
+            mark = take(last)
             if mark.ledger != last.ledger or mark.number < last.number:
                 raise LedgerOlder(f"the ledger ends at entry {mark.number}, its mark at {last.number}")
             self._write(file, number + 1, mark)

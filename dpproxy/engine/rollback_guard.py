@@ -5,7 +5,7 @@ Why: docs/decisions/mark-covers-the-reservation.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from uuid import UUID
@@ -21,10 +21,12 @@ from budget.account import (
     Settlement,
 )
 from budget.ledger import Ledger
+from budget.recent_keys import RecentKeys
 from dpproxy.config.highwater_file import MarkFile
 from dpproxy.config.sections import ConfigError
 
 ACCEPT = "dpproxy budget accept"
+_KNOWN_COVERED = 100_000
 
 
 class MarkError(Exception):
@@ -71,11 +73,12 @@ class RollbackGuardedLedger:
         """Checks the ledger against its mark, which is kept up from now on; raises MarkError, ConfigError."""
         _check(ledger, file)
         self._ledger = ledger
-        self._marker = Marker(lambda: file.advance(ledger.high_water.now))
+        self._marker = Marker(lambda: file.advance(ledger.high_water.after))
         self._marks: dict[UUID, Future[None]] = {}
         """By reservation, the mark that covers it."""
-        self._behind = False
-        """Whether a mark could not be written, so that answers may be stored that it does not cover."""
+        self._covered = RecentKeys(_KNOWN_COVERED)
+        """By account, the requests and choices whose answers a mark covers: another process may store an answer before
+        its mark is written."""
         self.accounts, self.analysts, self.epochs = ledger.accounts, ledger.analysts, ledger.epochs
         self.high_water, self.history, self.origins = ledger.high_water, ledger.history, ledger.origins
         self.generations, self.memberships = ledger.generations, ledger.memberships
@@ -83,7 +86,7 @@ class RollbackGuardedLedger:
         self.publications, self.refusals = ledger.publications, ledger.refusals
         self.single_flight = ledger.single_flight
         self.stored, self.stream, self.recover = ledger.stored, ledger.stream, ledger.recover
-        self.choices, self.paid = ledger.choices, ledger.paid
+        self.paid = ledger.paid
 
     def close(self) -> None:
         """Writes the last mark; the ledger stays open."""
@@ -103,6 +106,7 @@ class RollbackGuardedLedger:
         settled = self._ledger.settle(reservation, settlement)
         mark = self._marks.pop(reservation.id, None)
         self._wait_for(mark or self._marker.ask())
+        self._covered.add((reservation.account, settlement.request_key))
         return settled
 
     def spend(self, reservation: Reservation) -> None:
@@ -111,30 +115,36 @@ class RollbackGuardedLedger:
         self._marks.pop(reservation.id, None)
 
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
-        """As the ledger's, but only after a mark covers the answers that were stored without one."""
+        """As the ledger's, but only after a mark covers the answer."""
         answer = self._ledger.replay(account, request_key, attributed)
         if answer is not None:
-            self._cover()
+            self._cover(account, [request_key])
         return answer
 
     def owned(self, account: str, keys: Sequence[bytes]) -> list[OwnedMeasure]:
         """As the ledger's; what answers imply is shown, too, only after a mark covers them."""
         found = self._ledger.owned(account, keys)
-        if found:
-            self._cover()
+        self._cover(account, [one.request_key for one in found])
         return found
 
-    def _cover(self) -> None:
-        """Waits for a mark where answers were stored without one."""
-        if self._behind:
+    def choices(self, account: str, keys: Sequence[bytes]) -> dict[bytes, tuple[int, bytes]]:
+        """As the ledger's, but only after a mark covers the answers that they are part of."""
+        found = self._ledger.choices(account, keys)
+        self._cover(account, found)
+        return found
+
+    def _cover(self, account: str, keys: Iterable[bytes]) -> None:
+        """Waits for a mark where none is known to cover what an account has under these keys."""
+        new = [(account, key) for key in keys if not self._covered.has((account, key))]
+        if new:
             self._wait_for(self._marker.ask())
-            self._behind = False
+            for one in new:
+                self._covered.add(one)
 
     def _wait_for(self, mark: Future[None]) -> None:
         try:
             mark.result()
         except (ConfigError, OSError) as error:
-            self._behind = True
             raise LedgerUnavailable("the high-water mark cannot be written") from error
 
 
@@ -156,4 +166,4 @@ def _check(ledger: Ledger, file: MarkFile) -> None:
             f"{error} ({file.path}): put the right ledger back, or take this one by {ACCEPT}"
         ) from None
     # A process that died may have stored an answer before its mark was written.
-    file.advance(ledger.high_water.now)
+    file.advance(ledger.high_water.after)

@@ -109,6 +109,8 @@ def test_a_restored_copy_that_went_on_is_not_the_same(copies: Copies) -> None:
     assert copies.ledger.high_water.now().number > mark.number
     with pytest.raises(LedgerOlder):
         copies.ledger.high_water.check(mark)
+    with pytest.raises(LedgerOlder):
+        copies.ledger.high_water.after(mark)
 
 
 def test_a_process_that_lives_through_a_restore_writes_nothing_more(copies: Copies) -> None:

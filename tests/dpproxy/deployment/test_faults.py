@@ -206,9 +206,9 @@ def test_a_mark_that_was_taken_in_part_is_an_error(tmp_path: Path, monkeypatch: 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", lambda handle, content, at: real(handle, content[:100], at))
         with pytest.raises(OSError, match="No space left"):
-            file.advance(lambda: HighWater("one", {2: "cd"}))
+            file.advance(lambda _: HighWater("one", {2: "cd"}))
         with pytest.raises(OSError, match="No space left"):
             file.replace(HighWater("one", {3: "ef"}))
     assert file.read() == HighWater("one", {1: "ab"})
-    file.advance(lambda: HighWater("one", {2: "cd"}))
+    file.advance(lambda _: HighWater("one", {2: "cd"}))
     assert file.read() == HighWater("one", {2: "cd"})

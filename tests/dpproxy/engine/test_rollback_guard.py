@@ -7,6 +7,8 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
@@ -40,7 +42,7 @@ def asked(folder: Path, units: int = 1) -> None:
         RollbackGuardedLedger(vault.ledger, vault.mark).close()
         vault.ledger.accounts.seed("analyst:ann", Limit(micro(9), micro(9), "none"))
         vault.ledger.update_budget("analyst:ann", Charge(micro(units), 0))
-        vault.mark.advance(vault.ledger.high_water.now)
+        vault.mark.advance(vault.ledger.high_water.after)
 
 
 def refused(folder: Path) -> str:
@@ -213,6 +215,34 @@ def test_what_is_bought_again_has_other_noise(
     (first_key, first), (second_key, second) = answers
     assert first_key == second_key
     assert first != second
+
+
+@pytest.mark.service
+def test_what_another_process_has_stored_leaves_no_sooner_than_its_mark(tmp_path: Path) -> None:
+    make(tmp_path)
+    with opened_vault(configured(tmp_path / "dpproxy.toml"), new=True) as vault, ExitStack() as stack:
+        first, second = (RollbackGuardedLedger(vault.ledger, vault.mark) for _ in range(2))
+        stack.callback(first.close)
+        stack.callback(second.close)
+        first.accounts.seed("analyst:ann", Limit(micro(9), micro(9), "none"))
+        one = Charge(micro(1), 0)
+        held = first.reserve(ReserveRequest(["analyst:ann"], [one], True, ["q"], ["m"]))[0]
+        first._marks[held.id].result()
+        settlement = Settlement(one, b"release", b"request", b"rows", "m", "q", "e", choices={b"choice": 0})
+        vault.ledger.settle(held, settlement)
+        with open(mark_path(tmp_path / ".dpproxy" / "key"), "r+b") as locked:
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            with ThreadPoolExecutor(2) as asking:
+                calls = (
+                    lambda: second.replay("analyst:ann", b"request"),
+                    lambda: second.choices("analyst:ann", [b"choice"]),
+                )
+                asked = [asking.submit(call) for call in calls]
+                assert not wait(asked, 1).done, "they wait for a mark"
+                fcntl.flock(locked, fcntl.LOCK_UN)
+                assert [call.result(20) for call in asked] == [b"rows", {b"choice": (0, b"rows")}]
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            assert second.replay("analyst:ann", b"request") == b"rows", "it is known to be covered"
 
 
 def test_one_write_serves_all_who_wait_for_it() -> None:
