@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle replay operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle replay operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture simulate simulate-mutants simulate-ledger bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -143,6 +143,18 @@ bench-noise: $(VENV)-opendp/.ready
 # 8 processes of 4 connections race for one account after the other for a minute; then a process dies before each statement.
 ledger-torture: $(VENV)/.dev
 	$(PY) -m tests.budget.torture
+
+# Histories of proxy, ledger and mark in a simulated world, for SECONDS; a finding has a seed, and SEED=n runs that one again.
+simulate: $(VENV)/.dev
+	$(PY) -m tests.simulator --seconds $(SECONDS) $(SEED:%=--seed %)
+
+# How soon the simulator finds each mistake that it has to find. Some two minutes.
+simulate-mutants: $(VENV)/.dev
+	$(PY) -m tests.simulator --mutants --seconds 120
+
+# 10,000 histories of the simulated ledger beside PostgreSQL's, step by step. Half an hour.
+simulate-ledger: $(VENV)/.dev
+	$(PY) -m tests.simulator.compare 10000
 
 # Every client through its real driver, on DuckDB and PostgreSQL: a table of clients by features. What make cannot install
 # (psql, a JDK, libpostgresql-jdbc-java, node with npm, unixodbc, odbc-postgresql) is skipped with its name. Then the
