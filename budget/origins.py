@@ -27,7 +27,7 @@ class Origins:
         self._store.rows(_PIN, name="data", value=data)
         known = self._origins()
         if data not in known.values():
-            raise OtherData(f"the ledger's answers are of {known['data']}, not of {data}")
+            raise OtherData(f"the ledger's answers are of {known.get('data', 'a copy')}, not of {data}")
 
     def accept(self, data: str) -> None:
         """Accepts the ledger as it is, and `data` as a further place of the data that its answers are computed from.
