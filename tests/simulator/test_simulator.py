@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from time import process_time
 
 import pytest
@@ -38,8 +37,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
 
 
 def test_histories_find_nothing(made: Parts) -> None:
-    """Seeds that no run has had; a failure names its own."""
-    first, begun, seed = Random().randrange(10**6, 10**9), process_time(), 0
+    """Always the same seeds, so that the suite fails for what was changed; `make simulate` has others."""
+    first, begun, seed = 2000, process_time(), 0
     while process_time() - begun < SECONDS:
         said, _ = run(made, first + seed, Reached())
         assert said is None, f"{said}: python -m tests.simulator --seed {first + seed}"
