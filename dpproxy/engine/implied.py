@@ -472,6 +472,7 @@ def _together(plan: ReleasePlan, place: int, candidates: Sequence[_Candidate]) -
         if any(one.parts[SUM].common for one in alike):
             # What is common to all groups is so only where all of them have one weight.
             alike = [one for one in alike if len(set(one.parts[SUM].deviations)) == 1] or [best]
+        alike = _independent(alike)
         if len(alike) == 1:
             return alike[0]
         parts = {part: combined([one.parts[part] for one in alike]) for part in best.parts}
@@ -480,12 +481,25 @@ def _together(plan: ReleasePlan, place: int, candidates: Sequence[_Candidate]) -
             tuple(owned for one in alike for owned in one.owned),
             ", ".join(dict.fromkeys(one.mechanism for one in alike)),
             0,
-            best.within or _within(plan, place, parts[SUM], Fraction(0), len(parts[SUM].values), 0),
+            any(one.within and not one.unknown for one in alike)
+            or _within(plan, place, parts[SUM], Fraction(0), len(parts[SUM].values), 0),
         )
     for other in others:
         if best.unknown - other.unknown and _alike(best, other):
             best = _filled(best, other)
     return best
+
+
+def _independent(candidates: Iterable[_Candidate]) -> list[_Candidate]:
+    """Candidates of which no two have the noise of one measurement, those that know the most cells first: one may be
+    found by several sets of filters."""
+    taken, found = set[tuple[bytes, int]](), []
+    for one in sorted(candidates, key=lambda one: (len(one.unknown), one.rank)):
+        measured = {(owned.release_key, owned.place) for owned in one.owned}
+        if not measured & taken:
+            taken |= measured
+            found.append(one)
+    return found
 
 
 def _alike(one: _Candidate, other: _Candidate) -> bool:

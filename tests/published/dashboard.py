@@ -124,7 +124,8 @@ def figures(folder: Path, sessions: int) -> list[Figure]:
         found.append(course.step("open the dashboard", viewers, views))
         found.append(course.turn("the epoch turns", lambda: clock.tomorrow(service)))
         found.append(course.step("open the dashboard", viewers, views))
-        found.append(course.step("the same, not published", viewers, list(TILES.values())))
+        fresh = ["SET dpproxy.reuse = off", *TILES.values()]
+        found.append(course.step("the same, not published", viewers, fresh))
     return found
 
 

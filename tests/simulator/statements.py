@@ -763,6 +763,23 @@ def digest(t: Transaction, p: Parameters) -> list[Row]:
     return [(sha256(repr(facts).encode()).digest() if facts else None,)]
 
 
+@runs(checkpoint.UNCHARGED)
+def uncharged(t: Transaction, p: Parameters) -> list[Row]:
+    def whole(e: Fields) -> bool:
+        return e["kind"] == "settle" and all(e[unit] == e[f"at_most_{unit}"] for unit in AMOUNTS[:2])
+
+    settled = sorted((e for e in t.rows("entry") if not e["own"]), key=lambda e: int(e["number"]))
+    charged, found = set[Row](), []
+    for e in settled:
+        paid = (e["release_key"], e["account"], e["period_number"])
+        free = e["kind"] == "settle" and e["replayed"] and not (e["information"] or e["calls"])
+        if free and not whole(e) and paid not in charged and e["number"] > p["after"]:
+            found.append((e["account"], e["number"]))
+        if whole(e) and e["release_key"] is not None:
+            charged.add(paid)
+    return found[:1]
+
+
 def _fact(entry: Fields) -> Row:
     return tuple(entry[n] for n in ("number", "reservation", "account", "kind", "information", "calls"))
 

@@ -233,7 +233,7 @@ def test_spend_decides_between_noise_and_price(ann: Analyst) -> None:
     sql = "SELECT room, COUNT(DISTINCT person_id) FROM visits WHERE room IN (1, 2, 3) GROUP BY room"
     ann.ask(sql, {"dpproxy.spend": "cheap"})
     assert ann.used() == (1, 0)
-    ann.ask(sql, {"dpproxy.spend": "accurate"})
+    ann.ask(sql, {"dpproxy.spend": "accurate", "dpproxy.reuse": "off"})
     assert ann.used() == (2.9, 0)
     with pytest.raises(Refusal) as refused:
         ann.ask(sql, {"dpproxy.spend": "lavish"})
@@ -304,7 +304,7 @@ def test_releases_tell_ones_own_history(ann: Analyst) -> None:
 
 
 def test_padded_answers_do_not_say_when_they_were_made(ann: Analyst, monkeypatch: pytest.MonkeyPatch) -> None:
-    ann.ask(TOWNS)
+    ann.ask(TOWNS.replace("GROUP", "WHERE person_id > 6 GROUP"))
     answering = ann.service.answering
     config = answering._config
     privacy = config.privacy.model_copy(update={"timing": "padded"})
@@ -356,7 +356,7 @@ def test_the_last_releases_are_read_from_another_session(service: Service) -> No
     ann = Analyst(service, "ann of two sessions")
     own = TOWNS.replace("GROUP", "WHERE person_id > 5 GROUP")
     for sql in (own, "SELECT COUNT(*) AS m FROM people WHERE person_id > 5", own):
-        ann.ask(sql)
+        ann.ask(sql, {"dpproxy.reuse": "off"})
     shown = "SELECT noise, information, replayed, notice FROM dpproxy.last_release"
     noise = "+- 26.1 with 95% (standard deviation 13.3)"
     paid = "charged 1 information unit and 0 calls"

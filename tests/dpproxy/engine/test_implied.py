@@ -606,6 +606,16 @@ def test_counts_from_several_groupings_are_combined(service: Service, ann: Analy
 
 
 @pytest.mark.service
+def test_a_measurement_that_is_found_twice_has_the_noise_of_one(ann: Analyst) -> None:
+    """Under its filter, and under none as that is one of its groups."""
+    bought = "SELECT town, COUNT(*) AS n FROM guests WHERE town IN ('Ulm', 'Jena') GROUP BY town"
+    ann.ask(bought)
+    once = deviation(ann)
+    free(ann, bought.replace("GROUP", "AND town <> 'Jena' GROUP"), {"dpproxy.reuse": "always"})
+    assert deviation(ann) == once
+
+
+@pytest.mark.service
 def test_the_largest_of_counts_that_were_bought(service: Service, ann: Analyst) -> None:
     ann.ask("SELECT day, COUNT(DISTINCT person_id) AS n FROM sales GROUP BY day")
     counts = {day: n for (day,), (n,) in raw(service, ann.name).items()}
