@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 from budget.account import (
+    AboveReservation,
     AlreadyReached,
     AlreadyResolved,
     Charge,
@@ -79,6 +80,7 @@ class Account:
     started: bool = False
     over: bool = False
     frozen: bool = False
+    period: int = 0
 
     @property
     def used(self) -> Amounts:
@@ -89,6 +91,7 @@ class Account:
         return minus(self.limit, plus(self.used, self.reserved))
 
     def hold(self, most: Amounts) -> None:
+        self.period += self.over
         self.kept_used, self.over, self.started = self.used, False, True
         self.reserved = plus(self.reserved, most)
 
@@ -112,6 +115,8 @@ class Model:
     held: list[Held] = field(default_factory=list)
     stored: dict[bytes, tuple[Amounts, bytes]] = field(default_factory=dict)
     paid: set[tuple[str, bytes]] = field(default_factory=set)
+    shared: dict[bytes, dict[str, int]] = field(default_factory=dict)
+    """By stored answer, the shared accounts that its reservation has charged, each with the period."""
 
     def resolve(self, held: Held, own_cost: Amounts, shared_cost: Amounts) -> None:
         held.open = False
@@ -225,7 +230,10 @@ class Lives(RuleBasedStateMachine):
         answer = f"answer {number} {part}".encode()
         try:
             done = self.call_settle(held, actual, name, answer)
-        except AlreadyResolved:
+        except (
+            AlreadyResolved,
+            AboveReservation,
+        ):  # either, of one that is resolved and held less than the answer
             assert not held.open
             return
         except NotReached:
@@ -254,7 +262,12 @@ class Lives(RuleBasedStateMachine):
     ) -> None:
         own = held.chain[0]
         cost = NOTHING if (own, name) in self.model.paid else (*now[0][:2], min(now[0][2], held.most[2]))
-        self.model.resolve(held, cost, held.most)
+        periods = {account: self.model.accounts[account].period for account in held.chain[1:]}
+        charged = self.model.shared.get(name, {}) if before is not None else {}
+        paid = bool(periods) and all(charged.get(account) == period for account, period in periods.items())
+        self.model.resolve(held, cost, NOTHING if paid else held.most)
+        if before is None:
+            self.model.shared[name] = periods
         self.model.stored[name] = now
         self.model.paid.add((own, name))
         assert (done.answer, done.stored_before) == (now[1], before is not None)
