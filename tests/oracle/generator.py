@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.oracle.productions import SPELLINGS
+from tests.oracle.productions import COPY, DATE, FLOAT, INT, SPELLINGS, TEXT, TIME
+from tests.oracle.statement import LINES, PRIVATE
 
 KINDS = (
     "table",
@@ -27,25 +28,9 @@ KINDS = (
 )
 """The kinds of relations that a statement may be asked to have."""
 
-TEXT, INT, FLOAT, TIME, DATE, COPY, BIT = "text", "int", "float", "time", "date", "copy", "bit"
-TABLES: dict[str, dict[str, str]] = {
-    "people": {"city": TEXT, "trade": TEXT, "code": TEXT, "born": INT, "height": FLOAT, "joined": DATE},
-    "visits": {
-        "visit": INT,
-        "place": INT,
-        "kind": TEXT,
-        "mood": TEXT,
-        "cost": FLOAT,
-        "points": INT,
-        "day": DATE,
-        "seen": TIME,
-    },
-    "notes": {"visit": INT, "word": TEXT, "stars": INT, "weight": FLOAT},
-    "cards": {"tier": TEXT, "fee": FLOAT, "since": INT},
-}
+BIT = "bit"
 MOSTLY = (*["visits"] * 5, *["notes"] * 3, *["people"] * 2, "cards")
 """How often each table is drawn."""
-LINES = {"item": TEXT, "amount": INT, "line": INT}
 PUBLIC = {
     "places": ("place", {"town": TEXT, "area": TEXT}),
     "words": ("word", {"topic": TEXT}),
@@ -76,7 +61,7 @@ class Generator:
     def __init__(self, rng: Random, visible: Mapping[str, frozenset[str]]) -> None:
         self._rng = rng
         self._visible = visible
-        self._tables = [t for t in TABLES if t in visible and "person" in visible[t]]
+        self._tables = [t for t in PRIVATE if t in visible and "person" in visible[t]]
         self._ctes: list[str] = []
         self._named: list[Rel] = []
         self._names = 0
@@ -109,7 +94,7 @@ class Generator:
         kinds = rel.kinds | ({"nested"} if rel.depth >= 2 else frozenset())
         rest = f"FROM {rel.text} t"
         conditions = [self._condition("t", rel) for _ in range(self._rng.choice((0, 0, 0, 0, 1)))]
-        if kind == "semi join" and rel.text in TABLES and not conditions:
+        if kind == "semi join" and rel.text in PRIVATE and not conditions:
             conditions.append(self._semi("t", rel))
         keys, listed = self._keys("t", rel)
         conditions += listed
@@ -373,7 +358,7 @@ class Generator:
 
     def _table(self, name: str | None = None) -> Rel:
         name = name or self._rng.choice([t for t in MOSTLY if t in self._tables])
-        columns = {c: role for c, role in TABLES[name].items() if c in self._visible.get(name, ())}
+        columns = {c: role for c, role in PRIVATE[name].items() if c in self._visible.get(name, ())}
         return Rel(name, columns, frozenset({"table"}), 0, {c: c for c in columns})
 
     def _shown(
