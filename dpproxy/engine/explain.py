@@ -212,7 +212,7 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
 def _implied(answer: ImpliedAnswer, *, reused: bool) -> str:
     """The free answer, and how to have the other one."""
     if answer.joined:
-        said = f"{answer.source}: with what is bought below, the error of a fresh answer"
+        said = f"{answer.source}: with what is bought below, about the error of a fresh answer"
         return f"{said}; `SET dpproxy.reuse = off` to buy all of it afresh"
     instead = "off` to buy it afresh" if reused else "always` to take it"
     said = f"{answer.source}: costs nothing, standard deviation {answer.table.deviations() or 'unknown'}"

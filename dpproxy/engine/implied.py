@@ -204,8 +204,8 @@ class Implied:
         return self._answer(tuple(sorted(taken)), part(self.plan, sorted(measures - taken)))
 
     def joined(self) -> ImpliedAnswer | None:
-        """What is implied with the error of a fresh answer once something less than that is bought: cells that are
-        missing, or counts of units at the least level that makes them exact enough. None without it."""
+        """What is implied with about the error of a fresh answer once something less than that is bought: cells that
+        are missing, or counts of units at the least level that makes them exact enough. None without it."""
         plan, places = self.plan, range(len(self.plan.node.aggregate.measures))
         if plan.terms.settings.noise != "gaussian" or self.best.keys() != set(places):
             return None

@@ -261,7 +261,7 @@ def test_counts_of_units_are_added_where_a_unit_is_in_one_cell(ann: Analyst) -> 
     coarser = "SELECT town, COUNT(*) AS n FROM guests GROUP BY town"
     plan = "\n".join(str(line) for (line,) in ann.ask(f"EXPLAIN {coarser}"))
     assert "from COUNT(*) of guests by size, town, bought 20" in plan
-    assert "with what is bought below, the error of a fresh answer; `SET dpproxy.reuse = off`" in plan
+    assert "with what is bought below, about the error of a fresh answer; `SET dpproxy.reuse = off`" in plan
     assert "Cost: at most 0.75 information units" in plan
     free(ann, coarser, {"dpproxy.reuse": "always"})
     assert deviation(ann) == pytest.approx(2 * one, rel=0.02)
