@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic, process_time
 
+from tests.branches import Branches
 from tests.simulator.history import History
 from tests.simulator.mutants import MUTANTS, mutated
 from tests.simulator.parts import Parts, parts
@@ -31,6 +33,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, help="this history alone, with its traceback")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--branches", action="store_true", help="watch them, which takes time")
     parser.add_argument("--mutants", action="store_true", help="how soon each mutant is found")
     given = parser.parse_args()
     with TemporaryDirectory() as folder, parts(Path(folder)) as made:
@@ -41,7 +44,12 @@ def main() -> int:
             return 0
         if given.mutants:
             return 0 if all(hunt(made, name, given.first, given.seconds) for name in MUTANTS) else 1
-        return simulate(made, given.first, given.seconds)
+        branches = Branches("budget", "dpproxy/engine")
+        with branches.watched() if given.branches else nullcontext():
+            code = simulate(made, given.first, given.seconds)
+        if given.branches:
+            print(f"branches: {branches}")
+        return code
 
 
 def hunt(made: Parts, name: str, first: int, seconds: float) -> bool:

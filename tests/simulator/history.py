@@ -119,6 +119,8 @@ class History:
                 self.world.sleep(0.3)
                 if not worker.process.alive or (worker.boot is not None and worker.boot.done):
                     self._start(worker)
+            if self._closing:
+                return
             self.world.faults = self._faults
         while not self._closing:
             self.world.sleep(0.5)

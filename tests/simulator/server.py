@@ -92,6 +92,8 @@ class Server:
         self.places: dict[int, int] = {}
         """The same of each entry, by its number."""
         self.computing: dict[bytes, Connection] = {}
+        self.let_go: set[bytes] = set()
+        """Keys of single flight that were lost with the server while somebody held them."""
         self._log: list[Transaction] = []
         for states in (self.state, self.disk):
             states.tables["pinned"]["ledger"] = {"name": "ledger", "value": "simulated"}
@@ -181,6 +183,7 @@ class Server:
         self.life += 1
         self.state, self.disk = copy.copy(), copy.copy()
         self._log.clear()
+        self.let_go |= self.computing.keys()
         self.computing.clear()
 
     def disconnect(self, owner: object) -> None:
