@@ -14,7 +14,7 @@ from random import Random
 
 from sqlglot.errors import SqlglotError
 
-from tests.oracle.branches import Branches
+from tests.branches import Branches
 from tests.oracle.derivation import Node, Weights, mutated
 from tests.oracle.generator import KINDS, Generator
 from tests.oracle.pairs import Pair, pairs
@@ -50,7 +50,7 @@ class Explorer:
 
     def __init__(self, seed: str) -> None:
         self.rng = Random(seed)
-        self.branches = Branches()
+        self.branches = Branches("rewriter")
         self.reached: dict[Pair, Reached] = {}
         self.examples: dict[Pair, str] = {}
         self._weights = Weights()

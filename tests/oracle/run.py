@@ -15,8 +15,8 @@ import psycopg
 
 from dpproxy.engine.planner import BoundNode
 from rewriter.refusal import Refusal
+from tests.branches import Arc
 from tests.oracle.ask import TooLarge, planned
-from tests.oracle.branches import Line
 from tests.oracle.check import check
 from tests.oracle.composite import of_both
 from tests.oracle.explore import Explorer, Reached
@@ -66,7 +66,7 @@ class Tally:
     crashes: dict[str, str] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     reached: dict[Pair, Reached] = field(default_factory=dict)
-    branches: frozenset[Line] = frozenset()
+    branches: set[Arc] = field(default_factory=set)
 
     def row(self, engine: str) -> Row:
         """The row of an engine."""
@@ -117,7 +117,7 @@ def run(
                     break
                 sql, tree = explorer.statement(world.columns)
                 explorer.learn(sql, tree, tried(sql, world, tally, started, explorer))
-    tally.reached, tally.branches = explorer.reached, explorer.branches.lines
+    tally.reached, tally.branches = explorer.reached, explorer.branches.seen
     return tally
 
 

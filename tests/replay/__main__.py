@@ -17,14 +17,16 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
+from tests.branches import Arc, Branches
 from tests.oracle.__main__ import engines_of
 from tests.oracle.world import Server
-from tests.replay.branches import Branches
 from tests.replay.mutants import MUTANTS, TERMS
 from tests.replay.recorder import Recorder
 from tests.replay.replay import Tally, replayed
 from tests.replay.run import run
 from tests.replay.world import WITH, WITHOUT, audited, world
+
+ROOMS = ("mechanisms", "dpproxy/engine")
 
 
 def options(arguments: list[str]) -> argparse.Namespace:
@@ -34,7 +36,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", default=str(time.time_ns() % 10**6))
     parser.add_argument("--engines", default="duckdb,postgresql")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--branches", action="store_true", help="watch them, which takes most of the time")
+    parser.add_argument("--branches", action="store_true", help="watch them, which takes time")
     parser.add_argument("--mutants", action="store_true")
     return parser.parse_args(arguments)
 
@@ -49,11 +51,11 @@ def server_of_its_own() -> Iterator[tuple[Server, Path]]:
             server.close()
 
 
-def share(seed: str, engines: Sequence[str], seconds: float, watch: bool) -> tuple[Tally, Branches]:
+def share(seed: str, engines: Sequence[str], seconds: float, watch: bool) -> tuple[Tally, set[Arc]]:
     """What one process tries, and the branches that it took."""
     deadline = time.monotonic() + seconds
     shared = os.environ.get("DPPROXY_SHARED")
-    branches = Branches()
+    branches = Branches(*ROOMS)
     with server_of_its_own() as (server, folder), branches.watched() if watch else nullcontext():
         tally = run(
             seed,
@@ -63,7 +65,7 @@ def share(seed: str, engines: Sequence[str], seconds: float, watch: bool) -> tup
             folder,
             Path(shared) if shared else None,
         )
-    return tally, branches
+    return tally, branches.seen
 
 
 def mutants() -> int:
@@ -89,12 +91,12 @@ def main(arguments: list[str]) -> int:
     asked = options(arguments)
     if asked.mutants:
         return 1 if mutants() else 0
-    started, tally, branches = time.monotonic(), Tally(), Branches()
+    started, tally, branches = time.monotonic(), Tally(), Branches(*ROOMS)
     part = partial(share, engines=engines_of(asked.engines), seconds=asked.seconds, watch=asked.branches)
     with ProcessPoolExecutor(asked.processes) as pool:
         for found, taken in pool.map(part, [f"{asked.seed}.{n}" for n in range(asked.processes)]):
             tally.add(found)
-            branches.add(taken)
+            branches.seen |= taken
     report(tally, branches)
     print(f"replay: seed {asked.seed}, {time.monotonic() - started:.0f} s")
     return 1 if tally.findings else 0
@@ -107,7 +109,7 @@ def report(tally: Tally, branches: Branches) -> None:
     print(f"{'mechanism':<44}{'blocks':>10}{'draws':>10}{'tightest':>10}")
     for name, row in sorted(tally.rows.items()):
         print(f"{name:<44}{row.blocks:>10,}{row.steps:>10,}{row.tight:>10.3f}")
-    if branches.taken:
+    if branches.seen:
         print(f"branches: {branches}")
     print("refused: " + ", ".join(f"{code} {n:,}" for code, n in tally.refused.most_common()))
     print(
