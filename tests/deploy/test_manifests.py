@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -9,9 +10,9 @@ import tomllib
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 from compose_spec import PyCompose
@@ -103,13 +104,19 @@ def documents(path: Path) -> dict[str, Any]:
     return {each["kind"]: each for each in yaml.safe_load_all(path.read_text())}
 
 
+@pytest.fixture(scope="module")
+def kubernetes() -> ModuleType:
+    """The validator, which takes seconds to import: the processes that only collect the tests do without."""
+    return importlib.import_module("kubernetes_validate")
+
+
 @pytest.mark.parametrize("version", KUBERNETES)
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_kubernetes_reads_each_object(path: Path, version: str) -> None:
+def test_kubernetes_reads_each_object(path: Path, version: str, kubernetes: ModuleType) -> None:
     found = documents(path)
     assert set(found) == {"Service", "PodDisruptionBudget", "StatefulSet"}
     for each in found.values():
-        kubernetes_validate.validate(each, version, strict=True)
+        kubernetes.validate(each, version, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +130,9 @@ def test_kubernetes_reads_each_object(path: Path, version: str) -> None:
         (("apiVersion",), "apps/v2"),
     ],
 )
-def test_kubernetes_refuses_what_is_wrong(keys: tuple[str | int, ...], wrong: object) -> None:
+def test_kubernetes_refuses_what_is_wrong(
+    keys: tuple[str | int, ...], wrong: object, kubernetes: ModuleType
+) -> None:
     changed = deepcopy(documents(MANIFESTS[0])["StatefulSet"])
     place = changed
     for key in keys[:-1]:
@@ -132,8 +141,8 @@ def test_kubernetes_refuses_what_is_wrong(keys: tuple[str | int, ...], wrong: ob
         del place[keys[-1]]
     else:
         place[keys[-1]] = wrong
-    with pytest.raises((kubernetes_validate.ValidationError, kubernetes_validate.SchemaNotFoundError)):
-        kubernetes_validate.validate(changed, KUBERNETES[-1], strict=True)
+    with pytest.raises((kubernetes.ValidationError, kubernetes.SchemaNotFoundError)):
+        kubernetes.validate(changed, KUBERNETES[-1], strict=True)
 
 
 @pytest.fixture(scope="module")

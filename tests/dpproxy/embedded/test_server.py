@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -234,8 +235,11 @@ def test_the_log_has_no_text_of_a_statement(running: Embedded, kept: Path) -> No
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT pg_sleep(20), 'somebody@example.org'")
     deadline = time.monotonic() + 20
-    while "by signal 9" not in (told := (kept / "log").read_text()):
+    # PostgreSQL 18 does not end by a fast shutdown that comes while it recovers from a crash.
+    recovered = re.compile("by signal 9.*ready to accept connections", re.DOTALL)
+    while not recovered.search(told := (kept / "log").read_text()):
         assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert "terminating connection" in told
     assert "somebody" not in told
 
