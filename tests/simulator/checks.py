@@ -105,7 +105,9 @@ class Checks:
         if (release_key, id) in self._drawn:
             raise Violation("the same noise was drawn twice for a release")
         self._drawn.add((release_key, id))
-        if id not in {e["reservation"] for e in self._server.disk.tables["entry"].values()}:
+        # Where another ledger took the place of the one that reserved, no settlement follows.
+        reserved = {e["reservation"] for e in self._server.disk.tables["entry"].values()}
+        if id not in reserved and not self._world.lost_ledgers:
             raise Violation("noise was drawn under no reservation that is on disk")
 
     def settled(
