@@ -355,7 +355,8 @@ def assess(
 ) -> None:
     """Show the data owner how many of these statements would be answered, at what price, and how well.
 
-    Reads the data without noise: the report is not private. Nothing is charged or stored.
+    Tells what each account would pay where bought answers are used again. Reads the data without noise: the report is
+    not private. Nothing is charged or stored.
     """
     with reported():
         cli_assess.assess(configured(config), file, html, progress=progress, as_json=json)

@@ -59,6 +59,10 @@ def _print(made: Report) -> None:
             "Error of the answered ones, against the true numbers", ("statements", ""), rows, right=(0,)
         )
     print(f"Asking everything once costs at most {made.price}; {made.budget}.\n")
+    if made.accounts:
+        title = "What accounts would pay for the answered ones, in information units, by dpproxy.reuse"
+        accounts = [(a.name, str(a.statements), a.off, a.on, a.always) for a in made.accounts]
+        print_table(title, ("account", "statements", "off", "on", "always"), accounts, right=(1, 2, 3, 4))
     _print_refused([row for row in made.rows if row.outcome == "refused"], made)
     answered = [row for row in made.rows if row.outcome == "answered"]
     if answered:

@@ -16,12 +16,15 @@ import yaml
 
 from dpproxy.reporting.rows import OutputError
 from rewriter.refusal import Refusal
+from rewriter.statements.comments import attributed
 from rewriter.statements.lexer import pieces
 
 MOST_BYTES = 64 * 1024 * 1024
 MOST_STATEMENTS = 10_000
 _TEXTS = ("query", "sql", "statement")
 """The columns that hold a statement, in the order in which they are looked for."""
+_USERS = ("user", "usename", "username", "user_name", "rolname", "analyst", "userid", "user_id")
+"""The columns that say who sent a statement, in the order in which they are looked for."""
 _NAMES = ("label", "name", "title", "queryid", "id", "uuid")
 _OPTIONAL = re.compile(r"\[\[.*?\]\]", re.S)
 _TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.S)
@@ -31,13 +34,20 @@ _TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.S)
 class Listed:
     """A statement of the file: what it is called there, and how often it was sent.
 
-    `open`: a part of it that a tool fills in before it is sent, such as {{country}}, "" without one.
+    `open`: a part of it that a tool fills in before it is sent, such as {{country}}, "" without one; `users`: who has
+    sent it, as the file or the tool's comment says, none where neither does.
     """
 
     text: str
     name: str = ""
     times: int = 1
     open: str = ""
+    users: tuple[str, ...] = ()
+
+    def merged(self, other: Listed) -> Listed:
+        """This statement, sent by others as well."""
+        users = tuple(dict.fromkeys((*self.users, *other.users)))
+        return replace(self, times=self.times + other.times, users=users)
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,7 @@ def read(path: Path) -> StatementFile:
     merged: dict[str, Listed] = {}
     for one in listing.statements:
         known = merged.get(one.text)
-        merged[one.text] = one if known is None else replace(known, times=known.times + one.times)
+        merged[one.text] = one if known is None else known.merged(one)
     if not merged:
         raise OutputError(f"{path} ({listing.format}) has no SQL statement")
     if len(merged) > MOST_STATEMENTS:
@@ -172,9 +182,10 @@ def _filled(text: str, tags: Mapping[str, Any], name: str) -> Listed:
     return _one(text, name)
 
 
-def _one(text: str, name: str = "", times: int = 1) -> Listed:
-    left = _TAG.search(text)
-    return Listed(text.strip().rstrip(";").rstrip(), name, times, left[0] if left else "")
+def _one(text: str, name: str = "", times: int = 1, user: str = "") -> Listed:
+    left, user = _TAG.search(text), user or attributed(text)
+    stripped = text.strip().rstrip(";").rstrip()
+    return Listed(stripped, name, times, left[0] if left else "", (user,) if user else ())
 
 
 def _table(text: str) -> list[dict[str, Any]] | None:
@@ -195,7 +206,7 @@ def _rows(rows: Sequence[Mapping[str, Any]], form: str) -> StatementFile:
     if column is None:
         raise OutputError(f"{form} without a column or key {' or '.join(_TEXTS)}: where are the statements?")
     statements = tuple(
-        _one(row[column], _named(row), _times(row.get("calls")))
+        _one(row[column], _first(row, _NAMES), _times(row.get("calls")), _first(row, _USERS))
         for row in rows
         if isinstance(row.get(column), str) and row[column].strip()
     )
@@ -204,8 +215,8 @@ def _rows(rows: Sequence[Mapping[str, Any]], form: str) -> StatementFile:
     return StatementFile(f"{'Superset export' if column == 'sql' else 'statements'} ({form})", statements)
 
 
-def _named(row: Mapping[str, Any]) -> str:
-    return next((str(row[name]) for name in _NAMES if row.get(name) not in (None, "")), "")
+def _first(row: Mapping[str, Any], names: Sequence[str]) -> str:
+    return next((str(row[name]) for name in names if row.get(name) not in (None, "")), "")
 
 
 def _times(written: object) -> int:
@@ -216,8 +227,13 @@ def _times(written: object) -> int:
 
 
 def _sql(text: str) -> StatementFile:
-    """Plain SQL, its statements apart by semicolons."""
+    """Plain SQL, its statements apart by semicolons; the comments before one may name who sent it."""
+    found, end = [], 0
     try:
-        return StatementFile("SQL", tuple(_one(part.text) for part in pieces(text, MOST_BYTES)))
+        for part in pieces(text, MOST_BYTES):
+            before = text[end : part.offset]
+            found.append(_one(part.text, user=attributed(before.partition(";")[2] if end else before)))
+            end = part.offset + len(part.text)
     except Refusal as refusal:
         raise OutputError(f"the file is no SQL that can be cut into statements: {refusal.message}") from None
+    return StatementFile("SQL", tuple(found))

@@ -17,6 +17,7 @@ from dpproxy.owner.assess.advice import Advice, advice
 from dpproxy.owner.assess.assessor import Assessed, Assessor, Outcome, assessing
 from dpproxy.owner.assess.fit import Fit
 from dpproxy.owner.assess.listed import Listed, StatementFile, read
+from dpproxy.owner.assess.spending import Spending, spending
 
 NOT_PRIVATE = (
     "NOT PRIVATE. This report was made of the data themselves, without noise: how far off released numbers would be "
@@ -54,6 +55,18 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Account:
+    """What an account would pay for its statements, in words, by the value of dpproxy.reuse; `always`: empty for shared
+    accounts."""
+
+    name: str
+    statements: int
+    off: str
+    on: str
+    always: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """A whole assessment: how many statements of each outcome, what they cost together, and one row each."""
 
@@ -66,6 +79,7 @@ class Report:
     refused: tuple[tuple[str, int], ...]
     price: str
     budget: str
+    accounts: tuple[Account, ...]
     turned: int
     rows: tuple[Row, ...]
 
@@ -80,7 +94,9 @@ def assessment(config: Config, file: Path, watched: Callable[[Sequence[Listed]],
     with assessing(config) as assessor:
         assessed = [_with_advice(assessor, listed) for listed in watched(listing.statements)]
         unit = unit_words(assessor.checked.policy)
-    return report(file.name, listing, assessed, unit, config.budget)
+    answered = [one.listed for one, _ in assessed if one.outcome == "answered"]
+    spent = spending(config, answered, watched) if answered else ()
+    return report(file.name, listing, assessed, unit, config.budget, spent)
 
 
 def _with_advice(assessor: Assessor, listed: Listed) -> tuple[Assessed, Advice | None]:
@@ -96,8 +112,9 @@ def report(
     found: Sequence[tuple[Assessed, Advice | None]],
     unit: str,
     budget: Budget,
+    spent: Sequence[Spending],
 ) -> Report:
-    """The report of what was assessed, each statement with the advice about it."""
+    """The report of what was assessed, each statement with the advice about it, and of what accounts would pay."""
     assessed = [one for one, _ in found]
     counts = [(word, sum(one.outcome == outcome for one in assessed)) for outcome, word in WORDS.items()]
     codes = Counter(
@@ -114,6 +131,7 @@ def report(
         tuple(codes.most_common()),
         str(needed),
         _beside(budget),
+        tuple(map(_account, spent)),
         sum(one.outcome == "refused" and advice is not None for one, advice in found),
         tuple(_row(one, advice) for one, advice in found),
     )
@@ -195,6 +213,11 @@ def _row(one: Assessed, advice: Advice | None) -> Row:
         columns=tuple((c.name, percent(c.error)) for fit in one.fits for c in fit.columns),
         message=one.why,
     )
+
+
+def _account(spent: Spending) -> Account:
+    always = "" if spent.always is None else _price(spent.always)
+    return Account(spent.account, spent.statements, _price(spent.afresh), _price(spent.reused), always)
 
 
 def _price(price: Charge) -> str:

@@ -34,6 +34,13 @@ privacy_unit = "person_id"
 """
 ROWS = "max_rows_per_unit = 100"
 GROUPED = "SELECT town, COUNT(*) FROM people GROUP BY town"
+ASKED = (
+    ("ann", GROUPED),
+    ("ann", "SELECT COUNT(*) FROM people WHERE town = 'Ulm'"),
+    ("ann", "SELECT COUNT(*) FROM people"),
+    ("ben", GROUPED),
+)
+"""By whom: Ulm is in the counts by town; their sum has more noise than a count of its own, which less completes."""
 
 
 @pytest.fixture(scope="module")
@@ -232,13 +239,22 @@ def test_the_lines_do_what_they_say(folder: Path) -> None:
 def test_the_commands_of_the_page_keep_and_charge_nothing(folder: Path) -> None:
     page = (ROOT / "docs" / "assess.md").read_text()
     commands = re.findall(r"^\$ dpproxy (assess .*)$", page, re.M)
-    (folder / "asked.sql").write_text(f"{GROUPED};\nSELECT person_id FROM people; SELECT '<script>'")
+    asked = (
+        "SELECT person_id FROM people; SELECT '<script>'",
+        *(f"-- [SQL LAB] {name}\n{sql}" for name, sql in ASKED),
+    )
+    (folder / "asked.sql").write_text(";\n".join(asked))
     before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
     told = [command(*line.split(), folder=folder) for line in commands]
-    assert [one.returncode for one in told] == [0, 0, 0], told[0].stderr
+    assert [one.returncode for one in told] == [0, 0], told[0].stderr
     assert told[0].stdout.startswith("NOT PRIVATE")
-    found = json.loads(told[2].stdout)
-    assert dict(found["counts"])["answered"] == 1
+    found = json.loads(told[1].stdout)
+    assert dict(found["counts"])["answered"] == 3
+    assert found["accounts"] == [
+        {"name": "superset:ann", "statements": 3, "off": "3", "on": "1.75", "always": "1"},
+        {"name": "superset:ben", "statements": 1, "off": "1", "on": "1", "always": "1"},
+        {"name": "dataset", "statements": 4, "off": "4", "on": "1.75", "always": ""},
+    ]
     assert found["not_private"].startswith("NOT PRIVATE")
     html = folder / "fit.html"
     assert {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p != html} == before

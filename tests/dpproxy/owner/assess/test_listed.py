@@ -70,10 +70,16 @@ def zipped(*files: tuple[str, str]) -> bytes:
         ("a.sql", f"-- first\n{ONE};\n\n{TWO}; {ONE}", "SQL", [Listed(ONE, times=2), Listed(TWO)]),
         ("a.txt", "SELECT ';'", "SQL", [Listed("SELECT ';'")]),
         (
+            "lab.sql",
+            f"-- [SQL LAB] ann\n{ONE};\n{TWO}; -- [SQL LAB] ben\n{ONE};\n-- Metabase:: userID: 7\n{TWO}",
+            "SQL",
+            [Listed(ONE, times=2, users=("superset:ann", "superset:ben")), Listed(TWO, times=2, users=("metabase:7",))],
+        ),
+        (
             "stat.csv",
             f'userid,queryid,query,calls,rows\n10,77,"{ONE}",5,5\n11,78,"{ONE}",2,9\n10,79,"SELECT $1",1,1\n',
             "pg_stat_statements (CSV)",
-            [Listed(ONE, "77", 7), Listed("SELECT $1", "79")],
+            [Listed(ONE, "77", 7, users=("10", "11")), Listed("SELECT $1", "79", users=("10",))],
         ),
         (
             "stat.json",

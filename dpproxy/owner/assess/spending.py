@@ -1,0 +1,128 @@
+"""What a log costs: its statements are asked, in order, of a deployment that is thrown away.
+
+The accounts, the matching of what is bought with what is asked, and the sharing are the server's own. How often an
+answer is used again depends on released values in some cases, so that another key may give a little more or less.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+
+from budget.account import Charge
+from dpproxy.config.sections import Analyst, Budget, Config, LedgerSection, Limits, Team
+from dpproxy.deployment.service import Service
+from dpproxy.engine.options import REUSE, Reuse
+from dpproxy.engine.request import QueryRequest
+from dpproxy.owner.assess.listed import Listed
+from rewriter.refusal import Refusal
+
+WISHES: tuple[Reuse, ...] = ("on", "always", "off")
+SESSIONS = 8
+"""Of the front that is thrown away."""
+UNNAMED = "unnamed analyst"
+"""Who asks what the log says nobody's name of."""
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What an account would pay for its statements of a log.
+
+    Attributes:
+        account: an analyst, `team:NAME` or `dataset`.
+        statements: how many it pays for.
+        afresh: with `dpproxy.reuse = off`; of a shared account what its members pay, one by one.
+        reused: with `on`; a shared account pays once for one answer.
+        always: with `always`; None for shared accounts.
+    """
+
+    account: str
+    statements: int
+    afresh: Charge
+    reused: Charge
+    always: Charge | None = None
+
+
+def spending(
+    config: Config, statements: Sequence[Listed], watched: Callable[[Sequence[Listed]], Iterable[Listed]]
+) -> tuple[Spending, ...]:
+    """What each analyst of a log would pay, and what teams and the dataset would where there are several.
+
+    `watched`: passes the statements on as they are asked. Raises what starting a deployment raises.
+    """
+    asked = Counter(who for one in statements for who in _users(one))
+    with _thrown_away(config, asked) as service:
+        # Reuse comes first: shared accounts are read before the same answers are bought for comparison.
+        reused = _paid(service, "on", watched(statements))
+        shared = [*_shared(service, config.budget, asked)] if len(asked) > 1 else []
+        always, afresh = _paid(service, "always", statements), _paid(service, "off", statements)
+    own = (Spending(who, n, afresh[who], reused[who], always[who]) for who, n in asked.items())
+    together = (
+        Spending(
+            account, sum(asked[who] for who in members), Charge.sum(afresh[who] for who in members), charged
+        )
+        for account, members, charged in shared
+    )
+    return (*own, *together)
+
+
+def _users(one: Listed) -> tuple[str, ...]:
+    return one.users or (UNNAMED,)
+
+
+def _paid(service: Service, wish: Reuse, statements: Iterable[Listed]) -> Mapping[str, Charge]:
+    """What each analyst pays, who asks from an account of their own for each wish."""
+    paid: dict[str, list[Charge]] = {}
+    for one in statements:
+        for who in _users(one):
+            request = QueryRequest(one.text, (), _name(who, wish), (), {REUSE: wish})
+            with suppress(Refusal):
+                service.answering.execute(request)
+            paid.setdefault(who, []).append(request.paid.charged)
+    return {who: Charge.sum(charges) for who, charges in paid.items()}
+
+
+def _name(who: str, wish: Reuse) -> str:
+    return who if wish == "on" else f"{who}, {wish}"
+
+
+def _shared(
+    service: Service, budget: Budget, analysts: Iterable[str]
+) -> Iterator[tuple[str, list[str], Charge]]:
+    """The teams of a policy with more than one analyst of the log, and the dataset, with what each has paid."""
+    members = {
+        f"team:{name}": [who for who in analysts if who in team.members]
+        for name, team in budget.teams.items()
+    }
+    for account, found in {**members, "dataset": [*analysts]}.items():
+        if len(found) > 1:
+            yield account, found, service.ledger.accounts.get(account).used
+
+
+@contextmanager
+def _thrown_away(config: Config, analysts: Iterable[str]) -> Iterator[Service]:
+    """The deployment of a configuration with a key, a ledger and a front of its own, and without limits."""
+    written = config.budget.analysts
+    precise = {
+        _name(who, wish): Analyst(
+            **written[who].model_dump(include={"units", "error", "most_units"}, exclude_none=True)
+        )
+        for who in analysts
+        if who in written
+        for wish in WISHES
+    }
+    teams = {name: Team(members=team.members) for name, team in config.budget.teams.items()}
+    budget = Budget(mode="track", period="none", analysts=precise, teams=teams, dataset=Limits())
+    with TemporaryDirectory(prefix="dpproxy-assess-") as folder:
+        sections = {
+            "budget": budget,
+            "privacy": config.privacy.model_copy(update={"key_file": f"{folder}/key"}),
+            "ledger": LedgerSection(data_dir=f"{folder}/ledger"),
+            "front": config.front.model_copy(update={"url": "", "data_dir": f"{folder}/front"}),
+            "server": config.server.model_copy(update={"max_sessions": SESSIONS}),
+        }
+        with Service.start(config.model_copy(update=sections), alone=True) as service:
+            yield service
