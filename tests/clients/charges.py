@@ -1,4 +1,5 @@
-"""What the statements of BI tools cost: those they were seen to send, and those they send to learn about columns."""
+"""What the statements of BI tools cost, with and without reuse: those they were seen to send, and those they send to
+learn about columns."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ import psycopg
 from tests.clients.corpus import replay
 from tests.clients.world import World
 
-TOOLS = ("metabase", "superset", "grafana", "dbeaver")
+TOOLS = ("metabase", "superset", "grafana", "dbeaver", "tableau", "powerbi")
+ANALYSTS = {"analyst": "on", "afresh": "off"}
+"""Who asks everything in the same order, with dpproxy.reuse."""
 BY_THEMSELVES = {
     "metabase": (
         'SELECT "app"."users"."country" AS "country" FROM "app"."users" GROUP BY "app"."users"."country" '
@@ -30,43 +33,47 @@ BY_THEMSELVES = {
     "dbeaver": ('SELECT DISTINCT "country" FROM app.users LIMIT 200',),
 }
 """Value lists and counts of rows, as the tools' field scans, filters and variables write them."""
-HEADS = ("tool", "statement", "answer", "information", "calls")
+UNITS = ("information", "calls", "afresh")
+HEADS = ("tool", "statement", "answer", *UNITS)
 
 
 @dataclass(frozen=True)
 class Charged:
-    """A statement of a tool, how it ended and what it cost; units."""
+    """A statement of a tool, how it ended and what it cost in units; `afresh`: information with dpproxy.reuse = off."""
 
     tool: str
     statement: str
     answer: str
     information: Fraction
     calls: Fraction
+    afresh: Fraction
 
     def cells(self) -> tuple[str, ...]:
         """As a row of the table."""
-        amounts = (f"{float(amount):g}" for amount in (self.information, self.calls))
+        amounts = (f"{float(getattr(self, unit)):g}" for unit in UNITS)
         return (self.tool, self.statement, self.answer, *amounts)
 
 
 def charges(world: World, corpus: Path, folder: Path, expected: Path) -> Iterator[Charged]:
     """Each statement on data by itself; those on catalogs, settings and constants together, by their number.
 
-    All tools ask as one analyst, so that what one has paid for the next has for nothing.
+    All tools ask as one analyst, so that what one has paid for the next has for nothing; then another one asks all
+    data statements without reuse.
     """
     for tool in TOOLS:
         before = _used(world)
         found = replay(
             world, corpus, folder, "--expected", str(expected), "--level", "types", "--clients", tool
         )
-        spent = _spent(before, _used(world))
+        spent = [now - then for now, then in zip(_used(world), before, strict=True)]
         assert not found.unexplained()
         kinds = f"{found.total} on catalogs, settings and constants"
         yield Charged(tool, kinds, f"{found.passed} as PostgreSQL's", *spent)
-        for sql in (*_on_data(corpus, tool), *BY_THEMSELVES[tool]):
+        for sql in (*_on_data(corpus, tool), *BY_THEMSELVES.get(tool, ())):
             before = _used(world)
-            answer = _asked(world, sql)
-            yield Charged(tool, f"`{_short(sql)}`", answer, *_spent(before, _used(world)))
+            answer, _ = [_asked(world, sql, analyst) for analyst in ANALYSTS]
+            spent = [now - then for now, then in zip(_used(world), before, strict=True)]
+            yield Charged(tool, f"`{_short(sql)}`", answer, *spent)
 
 
 def table(rows: Sequence[Charged]) -> str:
@@ -74,9 +81,9 @@ def table(rows: Sequence[Charged]) -> str:
     lines = ["| " + " | ".join(HEADS) + " |", "|" + "---|" * len(HEADS)]
     for tool in TOOLS:
         own = [row for row in rows if row.tool == tool]
-        information, calls = (sum((getattr(r, unit) for r in own), Fraction(0)) for unit in HEADS[3:])
+        totals = (sum((getattr(r, unit) for r in own), Fraction(0)) for unit in UNITS)
         lines += ["| " + " | ".join(row.cells()) + " |" for row in own]
-        lines.append(f"| **{tool}** | | | **{float(information):g}** | **{float(calls):g}** |")
+        lines.append(f"| **{tool}** | | | {' | '.join(f'**{float(total):g}**' for total in totals)} |")
     return "\n".join(lines)
 
 
@@ -85,8 +92,9 @@ def _on_data(corpus: Path, tool: str) -> list[str]:
     return [one["sql"] for one in operations if one["client"] == tool and one["kind"] == "data"]
 
 
-def _asked(world: World, sql: str) -> str:
-    with world.connect(user="analyst") as connection:
+def _asked(world: World, sql: str, analyst: str) -> str:
+    options = f"-c dpproxy.reuse={ANALYSTS[analyst]}"
+    with world.connect(user=analyst, options=options) as connection:
         try:
             rows = len(connection.execute(sql.encode(), prepare=False).fetchall())
         except psycopg.Error as error:
@@ -97,14 +105,14 @@ def _asked(world: World, sql: str) -> str:
     return f"{rows} row{'' if rows == 1 else 's'}{', paid before' if replayed else ''}"
 
 
-def _used(world: World) -> tuple[Fraction, Fraction]:
-    with world.connect(user="analyst") as connection:
-        found = dict(connection.execute("SELECT unit, used FROM dpproxy.budget").fetchall())
-    return Fraction(found["information"]), Fraction(found["calls"])
-
-
-def _spent(before: tuple[Fraction, Fraction], after: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
-    return after[0] - before[0], after[1] - before[1]
+def _used(world: World) -> tuple[Fraction, Fraction, Fraction]:
+    """Information and calls with reuse, information without."""
+    found = []
+    for analyst in ANALYSTS:
+        with world.connect(user=analyst) as connection:
+            used = dict(connection.execute("SELECT unit, used FROM dpproxy.budget").fetchall())
+        found += [Fraction(used["information"]), Fraction(used["calls"])]
+    return found[0], found[1], found[2]
 
 
 def _short(statement: str) -> str:

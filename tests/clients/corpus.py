@@ -107,7 +107,9 @@ def corpus_world(folder: Path, corpus: Path, hidden: bool = True) -> Iterator[tu
         expected = folder / "expected.json"
         # The role is the server's, and was made with the first database.
         _run(corpus, str(server.socket_dir), 5432, "analyst", "secret", "--record", str(expected))
-        with served(folder, policy.format(url=url), backend="PostgreSQL", analyst="analyst") as world:
+        with served(
+            folder, policy.format(url=url), backend="PostgreSQL", analysts=("analyst", "afresh")
+        ) as world:
             yield world, expected
 
 

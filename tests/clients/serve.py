@@ -1,4 +1,4 @@
-"""`python -m tests.clients.serve FOLDER ANALYST`: serves FOLDER/dpproxy.toml with counters in FOLDER/counts.
+"""`python -m tests.clients.serve FOLDER ANALYST...`: serves FOLDER/dpproxy.toml with counters in FOLDER/counts.
 
 A process of its own, because some drivers keep Python's lock while they wait for the server.
 """
@@ -21,8 +21,8 @@ from tests.clients.counted import CountedAnswering, CountedBackend, Counts
 from tests.clients.world import PASSWORD
 
 
-def main(folder: Path, analyst: str) -> None:
-    """Serves until SIGTERM, with an analyst who has a password; says the port when it listens."""
+def main(folder: Path, *analysts: str) -> None:
+    """Serves until SIGTERM, with analysts who have a password; says the port when it listens."""
     counts = Counts(folder / "counts")
     with ExitStack() as stack:
         reread = partial(configured, folder / "dpproxy.toml", port=0)
@@ -30,10 +30,11 @@ def main(folder: Path, analyst: str) -> None:
         stack.callback(checked.backend.close)
         counted = replace(checked, backend=cast(Backend, CountedBackend(checked.backend, counts)))
         service = Service(counted, stack, None, 1)
-        service.ledger.analysts.add(analyst, str(ScramVerifier.make(PASSWORD)))
+        for analyst in analysts:
+            service.ledger.analysts.add(analyst, str(ScramVerifier.make(PASSWORD)))
         service.answering = cast(QueryEngine, CountedAnswering(service.answering, counts))
         asyncio.run(service.serve(lambda _, port: print(f"listening on {port}", flush=True), reread))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,10 +44,12 @@ class World:
 
 
 @contextmanager
-def served(folder: Path, policy: str, *, backend: str, analyst: str = ANALYST) -> Iterator[World]:
+def served(
+    folder: Path, policy: str, *, backend: str, analysts: Sequence[str] = (ANALYST,)
+) -> Iterator[World]:
     """Serves a policy over TLS and SCRAM, in a process and on a port of its own."""
     (folder / "dpproxy.toml").write_text(policy)
-    program = ("-m", "tests.clients.serve", str(folder), analyst)
+    program = ("-m", "tests.clients.serve", str(folder), *analysts)
     process = preloaded.start(program, folder=ROOT)
     try:
         said = process.stdout.readline()
