@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 
 from budget.accounting import shown_up
+from dpproxy.cli.assess import print_accounts
 from dpproxy.config.sections import Config, nearest
 from dpproxy.config.values import exact
 from dpproxy.owner.advise import (
@@ -23,6 +25,9 @@ from dpproxy.owner.advise import (
     setting_of,
 )
 from dpproxy.owner.advise_plot import as_image, charts_of, in_characters
+from dpproxy.owner.assess.listed import read
+from dpproxy.owner.assess.report import account_of
+from dpproxy.owner.assess.spending import Spending, spending
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
 
@@ -31,6 +36,7 @@ def advise(
     config: Config | None,
     changes: str | None,
     wishes: Wishes,
+    log: Path | None,
     compare: str | None,
     plot: Path | None,
     *,
@@ -39,26 +45,47 @@ def advise(
     """Prints what a setting means.
 
     `config`: where parameters and history come from, None for the defaults; `changes`, `compare`: other values,
-    like "epsilon_per=0.3,information=500", of the setting and of a second one to compare with. Raises OutputError.
+    like "epsilon_per=0.3,information=500", of the setting and of a second one to compare with; `log`: statements whose
+    analysts the budgets have to be enough for. Raises OutputError, and what starting a deployment raises.
     """
-    setting = fulfilled(changed(setting_of(config), _read(changes), "setting"), wishes, config)
+    given = changed(setting_of(config), _read(changes), "setting")
+    spent = () if log is None else _spent(config, log)
+    own = [one for one in spent if one.always is not None]
+    setting = fulfilled(given, wishes, config, [one.reused for one in own])
     settings = [setting]
+    if own:
+        afresh = fulfilled(given, wishes, config, [one.afresh for one in own])
+        settings.append(replace(afresh, label="reuse = off"))
+    accounts = [*map(account_of, spent)]
     if compare is not None:
         settings.append(changed(setting, _read(compare), compare))
     charts = charts_of(settings)
     if plot is not None:
         as_image(charts, plot)
     if as_json:
-        print_json([{**_plain(one), "learnt": [*learnt(one, config)]} for one in settings])
+        shown = [asdict(one) for one in accounts]
+        print_json([{**_plain(one), "learnt": [*learnt(one, config)], "accounts": shown} for one in settings])
         return
+    if accounts:
+        print_accounts(accounts)
     _print(settings)
     for one in settings:
         print(f"\n{one.label}: what an analyst could learn about one person, at most")
         print("\n".join(f"- {words}" for words in learnt(one, config)))
     for chart in charts:
         print("\n" + in_characters(chart))
-    if wishes != Wishes():
+    if own or wishes != Wishes():
         print("\n" + as_toml(setting))
+
+
+def _spent(config: Config | None, log: Path) -> tuple[Spending, ...]:
+    """What the accounts of a log would pay, each analyst for all their statements once."""
+    if config is None:
+        raise OutputError("what a log costs depends on a policy: name a configuration by --config")
+    found = spending(config, [one for one in read(log).statements if not one.open], iter)
+    if not found:
+        raise OutputError(f"no statement of {log} is answered as it stands: dpproxy assess says why")
+    return found
 
 
 def _read(changes: str | None) -> list[tuple[str, Fraction]]:

@@ -302,6 +302,14 @@ def advise(
         Fraction | None,
         typer.Option(parser=_positive, metavar="PERCENT", help="Target: so many analysts notice no limit."),
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FILE",
+            help="Target: budgets for the analysts of a log that assess reads, with reuse and without.",
+        ),
+    ] = None,
     error: Annotated[
         Fraction | None,
         typer.Option(parser=_positive, metavar="PERCENT", help="Target: the error of 95% of counts."),
@@ -330,7 +338,7 @@ def advise(
     with reported():
         found = None if config is None else configured(config)
         wishes = Wishes(epsilon, delta, unnoticed, error, count)
-        cli_advise.advise(found, setting, wishes, compare, plot, as_json=json)
+        cli_advise.advise(found, setting, wishes, log, compare, plot, as_json=json)
 
 
 @app.command()

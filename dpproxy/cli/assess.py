@@ -14,7 +14,7 @@ from rich.progress import track
 from dpproxy.config.sections import Config
 from dpproxy.owner.assess.listed import Listed
 from dpproxy.owner.assess.page import page, write_private
-from dpproxy.owner.assess.report import NOT_PRIVATE, Report, Row, assessment
+from dpproxy.owner.assess.report import NOT_PRIVATE, Account, Report, Row, assessment
 from dpproxy.reporting.tables import print_json, print_table
 
 _SHORT = 100
@@ -60,9 +60,7 @@ def _print(made: Report) -> None:
         )
     print(f"Asking everything once costs at most {made.price}; {made.budget}.\n")
     if made.accounts:
-        title = "What accounts would pay for the answered ones, in information units, by dpproxy.reuse"
-        accounts = [(a.name, str(a.statements), a.off, a.on, a.always) for a in made.accounts]
-        print_table(title, ("account", "statements", "off", "on", "always"), accounts, right=(1, 2, 3, 4))
+        print_accounts(made.accounts)
     _print_refused([row for row in made.rows if row.outcome == "refused"], made)
     answered = [row for row in made.rows if row.outcome == "answered"]
     if answered:
@@ -73,6 +71,13 @@ def _print(made: Report) -> None:
     if waiting:
         tried = [(_short(row.text), row.price, _short(row.message)) for row in waiting]
         print_table("Need values", ("statement", "price", "tried"), tried, right=(1,))
+
+
+def print_accounts(accounts: Sequence[Account]) -> None:
+    """Prints what accounts would pay for the statements of a log."""
+    title = "What accounts would pay for the answered ones, in information units, by dpproxy.reuse"
+    rows = [(one.name, str(one.statements), one.off, one.on, one.always) for one in accounts]
+    print_table(title, ("account", "statements", "off", "on", "always"), rows, right=(1, 2, 3, 4))
 
 
 def _print_refused(rows: Sequence[Row], made: Report) -> None:

@@ -9,7 +9,7 @@ from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from typing import Literal
 
-from budget.account import EntryRow, Limit
+from budget.account import Charge, EntryRow, Limit
 from budget.accounting import PrivacyBound, guarantee, solve
 from budget.advice import (
     averaging_attack,
@@ -86,8 +86,8 @@ class TypicalQuestion:
 class Wishes:
     """The owner's targets; None where there is no target.
 
-    `epsilon`, `delta`: a guarantee; `unnoticed`: the percentage of analysts whom no limit stops; `error` in
-    percent at a `count`.
+    `epsilon`, `delta`: a guarantee; `unnoticed`: the percentage of analysts whom no limit stops, those of a log where
+    there is one; `error` in percent at a `count`.
     """
 
     epsilon: Fraction | None = None
@@ -198,12 +198,17 @@ def attacks(setting: Setting) -> tuple[tuple[str, str], ...]:
     )
 
 
-def fulfilled(setting: Setting, wishes: Wishes, config: Config | None) -> Setting:
+def fulfilled(
+    setting: Setting, wishes: Wishes, config: Config | None, needed: Sequence[Charge] = ()
+) -> Setting:
     """The setting that meets the targets; `config`: the ledger of its deployment has the history. Raises OutputError.
 
-    Budgets come first, since the guarantee depends on them. Either an error or a guarantee decides epsilon_per.
+    `needed`: what each analyst of a log pays in a period. Budgets come first, since the guarantee depends on them.
+    Either an error or a guarantee decides epsilon_per.
     """
-    if wishes.unnoticed is not None:
+    if needed:
+        setting = for_log(setting, needed, (wishes.unnoticed or 100) / Fraction(100))
+    elif wishes.unnoticed is not None:
         if config is None:
             raise OutputError("who would notice is learnt from a ledger: name a configuration by --config")
         with opened_vault(config) as vault:
@@ -253,6 +258,21 @@ def for_analysts(setting: Setting, entries: Sequence[EntryRow], share: Fraction,
         raise OutputError("the ledger has no history to learn from")
     information = _least(entries, share, period, of_calls=False)
     return replace(setting, information=information, calls=_least(entries, share, period, of_calls=True))
+
+
+def for_log(setting: Setting, needed: Sequence[Charge], share: Fraction) -> Setting:
+    """The least whole budgets that at least `share` of the analysts of a log do not exceed, by what each pays.
+
+    >>> found = for_log(setting_of(None), [Charge(1_500_000, 0), Charge(7_000_000, 2_000_000)], Fraction(1, 2))
+    >>> str(found.information), str(found.calls)
+    ('2', '0')
+    """
+    last = math.ceil(share * len(needed)) - 1
+    information, calls = (
+        Fraction(-(-sorted(getattr(one, unit) for one in needed)[last] // MICRO))
+        for unit in ("information", "calls")
+    )
+    return replace(setting, information=information, calls=calls)
 
 
 def _least(entries: Sequence[EntryRow], share: Fraction, period: str, *, of_calls: bool) -> Fraction:

@@ -57,8 +57,8 @@ class Charged:
 def charges(world: World, corpus: Path, folder: Path, expected: Path) -> Iterator[Charged]:
     """Each statement on data by itself; those on catalogs, settings and constants together, by their number.
 
-    All tools ask as one analyst, so that what one has paid for the next has for nothing; then another one asks all
-    data statements without reuse.
+    All tools ask as one analyst, so that what one has paid for the next has for nothing; another one asks each
+    statement on data without reuse.
     """
     for tool in TOOLS:
         before = _used(world)

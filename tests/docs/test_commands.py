@@ -204,6 +204,11 @@ ELSEWHERE = (
         "tests/dpproxy/owner/assess/test_assessor.py::test_the_commands_of_the_page_keep_and_charge_nothing",
     ),
     (
+        r"docs/(assess|budget)\.md",
+        r"dpproxy advise -c dpproxy\.toml --from asked\.sql",
+        "tests/dpproxy/owner/test_advise.py::test_a_log_says_which_budgets_it_needs",
+    ),
+    (
         "docs/budget.md",
         r"dpproxy (budget|audit) .*",
         "tests/dpproxy/cli/test_budget.py::test_every_command_of_the_page_runs",

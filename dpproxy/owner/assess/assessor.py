@@ -245,7 +245,7 @@ def assessing(config: Config) -> Iterator[Assessor]:
     Raises ConfigError if the deployment's key cannot be read; what Checked.open and Front.start raise. Nothing
     of it is within reach of the wire: there is no statement for it, and a dpproxy is no backend.
     """
-    _refuse_others(config)
+    refuse_others(config)
     checked = BoundConfig.open(config)
     try:
         with (
@@ -257,8 +257,8 @@ def assessing(config: Config) -> Iterator[Assessor]:
         checked.backend.close()
 
 
-def _refuse_others(config: Config) -> None:
-    """Where there is a key, the owner is who can read it."""
+def refuse_others(config: Config) -> None:
+    """Where there is a key, the owner is who can read it; raises ConfigError."""
     key = config.path(config.privacy.key_file)
     if key.exists():
         load_keys(key, may_make=False)

@@ -131,7 +131,7 @@ def report(
         tuple(codes.most_common()),
         str(needed),
         _beside(budget),
-        tuple(map(_account, spent)),
+        tuple(map(account_of, spent)),
         sum(one.outcome == "refused" and advice is not None for one, advice in found),
         tuple(_row(one, advice) for one, advice in found),
     )
@@ -215,7 +215,8 @@ def _row(one: Assessed, advice: Advice | None) -> Row:
     )
 
 
-def _account(spent: Spending) -> Account:
+def account_of(spent: Spending) -> Account:
+    """What an account would pay, in words."""
     always = "" if spent.always is None else _price(spent.always)
     return Account(spent.account, spent.statements, _price(spent.afresh), _price(spent.reused), always)
 

@@ -6,7 +6,6 @@ answer is used again depends on released values in some cases, so that another k
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,8 +16,10 @@ from dpproxy.config.sections import Analyst, Budget, Config, LedgerSection, Limi
 from dpproxy.deployment.service import Service
 from dpproxy.engine.options import REUSE, Reuse
 from dpproxy.engine.request import QueryRequest
+from dpproxy.owner.assess.assessor import refuse_others
 from dpproxy.owner.assess.listed import Listed
 from rewriter.refusal import Refusal
+from rewriter.statements.classify import Verdict
 
 WISHES: tuple[Reuse, ...] = ("on", "always", "off")
 SESSIONS = 8
@@ -33,7 +34,7 @@ class Spending:
 
     Attributes:
         account: an analyst, `team:NAME` or `dataset`.
-        statements: how many it pays for.
+        statements: how many of them are answered.
         afresh: with `dpproxy.reuse = off`; of a shared account what its members pay, one by one.
         reused: with `on`; a shared account pays once for one answer.
         always: with `always`; None for shared accounts.
@@ -51,18 +52,25 @@ def spending(
 ) -> tuple[Spending, ...]:
     """What each analyst of a log would pay, and what teams and the dataset would where there are several.
 
-    `watched`: passes the statements on as they are asked. Raises what starting a deployment raises.
+    `watched`: passes the statements on as they are asked. Raises ConfigError if the deployment's key cannot be read,
+    and what starting a deployment raises.
     """
-    asked = Counter(who for one in statements for who in _users(one))
-    with _thrown_away(config, asked) as service:
+    refuse_others(config)
+    with _thrown_away(config, {who for one in statements for who in _users(one)}) as service:
         # Reuse comes first: shared accounts are read before the same answers are bought for comparison.
         reused = _paid(service, "on", watched(statements))
-        shared = [*_shared(service, config.budget, asked)] if len(asked) > 1 else []
+        shared = [*_shared(service, config.budget, [*reused])] if len(reused) > 1 else []
         always, afresh = _paid(service, "always", statements), _paid(service, "off", statements)
-    own = (Spending(who, n, afresh[who], reused[who], always[who]) for who, n in asked.items())
+    own = (
+        Spending(who, len(paid), *(Charge.sum(wish[who]) for wish in (afresh, reused, always)))
+        for who, paid in reused.items()
+    )
     together = (
         Spending(
-            account, sum(asked[who] for who in members), Charge.sum(afresh[who] for who in members), charged
+            account,
+            sum(len(reused[who]) for who in members),
+            Charge.sum(Charge.sum(afresh[who]) for who in members),
+            charged,
         )
         for account, members, charged in shared
     )
@@ -73,16 +81,17 @@ def _users(one: Listed) -> tuple[str, ...]:
     return one.users or (UNNAMED,)
 
 
-def _paid(service: Service, wish: Reuse, statements: Iterable[Listed]) -> Mapping[str, Charge]:
-    """What each analyst pays, who asks from an account of their own for each wish."""
+def _paid(service: Service, wish: Reuse, statements: Iterable[Listed]) -> Mapping[str, Sequence[Charge]]:
+    """What each analyst pays for each answer, who asks from an account of their own for each wish."""
     paid: dict[str, list[Charge]] = {}
     for one in statements:
         for who in _users(one):
             request = QueryRequest(one.text, (), _name(who, wish), (), {REUSE: wish})
             with suppress(Refusal):
-                service.answering.execute(request)
-            paid.setdefault(who, []).append(request.paid.charged)
-    return {who: Charge.sum(charges) for who, charges in paid.items()}
+                if service.answering.classify(one.text) is Verdict.PRIVATE:
+                    service.answering.execute(request)
+                    paid.setdefault(who, []).append(request.paid.charged)
+    return paid
 
 
 def _name(who: str, wish: Reuse) -> str:

@@ -125,6 +125,30 @@ def test_the_wish_is_learnt_from_the_ledger(tmp_path: Path) -> None:
     assert (found["information"], found["calls"]) == (1, 1)
 
 
+@pytest.mark.service
+def test_a_log_says_which_budgets_it_needs(tmp_path: Path) -> None:
+    """What has been bought is free, its parts are free, and less than a total makes its sum as exact as one."""
+    file, log = str(make(tmp_path)), tmp_path / "log.csv"
+    total = "SELECT COUNT(*) FROM people"
+    asked = [
+        ("ann", COUNT),
+        ("ann", total),
+        ("ann", f"{total} WHERE town = 'Ulm'"),
+        ("ben", COUNT),
+        ("ben", "SELECT 1"),
+    ]
+    log.write_text("user,query\n" + "".join(f'{who},"{sql}"\n' for who, sql in asked))
+    reused, afresh = told("-c", file, "--from", str(log))
+    assert [one["information"] for one in (reused, afresh)] == [2, 3]
+    assert float(reused["guarantee"][0]["epsilon"]) < float(afresh["guarantee"][0]["epsilon"])
+    assert [(one["name"], one["statements"], one["off"], one["on"]) for one in reused["accounts"]] == [
+        ("ann", 3, "3", "1.75"),
+        ("ben", 1, "1", "1"),
+        ("dataset", 4, "4", "1.75"),
+    ]
+    assert not (tmp_path / ".dpproxy").exists()
+
+
 def test_two_settings_beside_each_other() -> None:
     one, two = told("--compare", "epsilon_per=0.3,calls=60")
     assert (one["epsilon_per"], two["epsilon_per"], two["calls"], two["information"]) == (0.15, 0.3, 60, 300)
@@ -162,6 +186,7 @@ def test_the_plot_is_an_image_or_one_line_why_not(tmp_path: Path, name: str) -> 
         (("--set", "epsilon_per=0"), 1, "above 0"),
         (("--epsilon", "0.000001"), 1, "no parameters"),
         (("--unnoticed", "93"), 1, "--config"),
+        (("--from", "log.csv"), 1, "--config"),
         (("--plot", "figure.pdf"), 1, ".png or .svg"),
         (("--unnoticed", "101"), 2, "percentage"),
         (("--epsilon", "1", "--error", "5"), 2, "epsilon_per"),
