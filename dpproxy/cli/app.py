@@ -355,6 +355,10 @@ def assess(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A page as well, readable by its owner alone.")
     ] = None,
+    cubes: Annotated[
+        bool,
+        typer.Option("--cubes", help="Propose cubes that save units; asks the statements several times."),
+    ] = False,
     progress: Annotated[
         bool,
         typer.Option("--progress", help="A line a statement on standard error, where it is no terminal."),
@@ -367,7 +371,7 @@ def assess(
     not private. Nothing is charged or stored.
     """
     with reported():
-        cli_assess.assess(configured(config), file, html, progress=progress, as_json=json)
+        cli_assess.assess(configured(config), file, html, cubes=cubes, progress=progress, as_json=json)
 
 
 @app.command()

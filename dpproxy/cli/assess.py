@@ -20,14 +20,16 @@ from dpproxy.reporting.tables import print_json, print_table
 _SHORT = 100
 
 
-def assess(config: Config, file: Path, html: Path | None, *, progress: bool, as_json: bool) -> None:
+def assess(
+    config: Config, file: Path, html: Path | None, *, cubes: bool, progress: bool, as_json: bool
+) -> None:
     """Assesses the statements of a file and prints the report.
 
-    `html`: where a page is written as well, readable by its owner alone; `progress`: a line for each statement on
-    standard error, where that is no terminal, which shows a bar. Raises OutputError, ConfigError, and what
-    starting backend and front raises.
+    `html`: where a page is written as well, readable by its owner alone; `cubes`: proposes cubes; `progress`: a line
+    for each statement on standard error, where that is no terminal, which shows a bar. Raises OutputError,
+    ConfigError, and what starting backend and front raises.
     """
-    made = assessment(config, file, partial(_watched, progress=progress))
+    made = assessment(config, file, partial(_watched, progress=progress), with_cubes=cubes)
     if html is not None:
         write_private(html, page(made))
     if as_json:
@@ -61,6 +63,13 @@ def _print(made: Report) -> None:
     print(f"Asking everything once costs at most {made.price}; {made.budget}.\n")
     if made.accounts:
         print_accounts(made.accounts)
+    for cube in made.cubes:
+        print(
+            f"Bought first (price {cube.price}), this has one analyst pay {cube.after} in place of {cube.before}"
+        )
+        print(
+            f"for {cube.statements} statements over its tables, with dpproxy.reuse = always:\n  {cube.sql};\n"
+        )
     _print_refused([row for row in made.rows if row.outcome == "refused"], made)
     answered = [row for row in made.rows if row.outcome == "answered"]
     if answered:

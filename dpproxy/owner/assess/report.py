@@ -15,6 +15,7 @@ from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import Budget, Config
 from dpproxy.owner.assess.advice import Advice, advice
 from dpproxy.owner.assess.assessor import Assessed, Assessor, Outcome, assessing
+from dpproxy.owner.assess.cubes import Cube, cubes
 from dpproxy.owner.assess.fit import Fit
 from dpproxy.owner.assess.listed import Listed, StatementFile, read
 from dpproxy.owner.assess.spending import Spending, spending
@@ -67,6 +68,17 @@ class Account:
 
 
 @dataclass(frozen=True)
+class Proposed:
+    """A cube that saves units; its price and what the statements over its tables cost before and after, in words."""
+
+    sql: str
+    price: str
+    statements: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
 class Report:
     """A whole assessment: how many statements of each outcome, what they cost together, and one row each."""
 
@@ -80,15 +92,22 @@ class Report:
     price: str
     budget: str
     accounts: tuple[Account, ...]
+    cubes: tuple[Proposed, ...]
     turned: int
     rows: tuple[Row, ...]
 
 
-def assessment(config: Config, file: Path, watched: Callable[[Sequence[Listed]], Iterable[Listed]]) -> Report:
+def assessment(
+    config: Config,
+    file: Path,
+    watched: Callable[[Sequence[Listed]], Iterable[Listed]],
+    *,
+    with_cubes: bool = False,
+) -> Report:
     """Assesses the statements of a file; for refused ones it is tried which line of policy would help.
 
-    `watched`: passes the statements on as they are taken. Raises OutputError, ConfigError, and what starting
-    backend and front raises.
+    `watched`: passes the statements on as they are taken; `with_cubes`: proposes cubes. Raises OutputError,
+    ConfigError, and what starting backend and front raises.
     """
     listing = read(file)
     with assessing(config) as assessor:
@@ -96,7 +115,8 @@ def assessment(config: Config, file: Path, watched: Callable[[Sequence[Listed]],
         unit = unit_words(assessor.checked.policy)
     answered = [one.listed for one, _ in assessed if one.outcome == "answered"]
     spent = spending(config, answered, watched) if answered else ()
-    return report(file.name, listing, assessed, unit, config.budget, spent)
+    found = cubes(config, answered, watched) if with_cubes else ()
+    return report(file.name, listing, assessed, unit, config.budget, spent, found)
 
 
 def _with_advice(assessor: Assessor, listed: Listed) -> tuple[Assessed, Advice | None]:
@@ -113,6 +133,7 @@ def report(
     unit: str,
     budget: Budget,
     spent: Sequence[Spending],
+    proposed: Sequence[Cube],
 ) -> Report:
     """The report of what was assessed, each statement with the advice about it, and of what accounts would pay."""
     assessed = [one for one, _ in found]
@@ -132,6 +153,10 @@ def report(
         str(needed),
         _beside(budget),
         tuple(map(account_of, spent)),
+        tuple(
+            Proposed(one.sql, _price(one.price), one.statements, _price(one.before), _price(one.after))
+            for one in proposed
+        ),
         sum(one.outcome == "refused" and advice is not None for one, advice in found),
         tuple(_row(one, advice) for one, advice in found),
     )

@@ -56,20 +56,20 @@ def spending(
     and what starting a deployment raises.
     """
     refuse_others(config)
-    with _thrown_away(config, {who for one in statements for who in _users(one)}) as service:
+    with thrown_away(config, {who for one in statements for who in _users(one)}) as service:
         # Reuse comes first: shared accounts are read before the same answers are bought for comparison.
-        reused = _paid(service, "on", watched(statements))
+        reused = _all_paid(service, "on", watched(statements))
         shared = [*_shared(service, config.budget, [*reused])] if len(reused) > 1 else []
-        always, afresh = _paid(service, "always", statements), _paid(service, "off", statements)
+        always, afresh = _all_paid(service, "always", statements), _all_paid(service, "off", statements)
     own = (
-        Spending(who, len(paid), *(Charge.sum(wish[who]) for wish in (afresh, reused, always)))
-        for who, paid in reused.items()
+        Spending(who, len(charged), *(Charge.sum(wish.get(who, ())) for wish in (afresh, reused, always)))
+        for who, charged in reused.items()
     )
     together = (
         Spending(
             account,
             sum(len(reused[who]) for who in members),
-            Charge.sum(Charge.sum(afresh[who]) for who in members),
+            Charge.sum(Charge.sum(afresh.get(who, ())) for who in members),
             charged,
         )
         for account, members, charged in shared
@@ -81,17 +81,25 @@ def _users(one: Listed) -> tuple[str, ...]:
     return one.users or (UNNAMED,)
 
 
-def _paid(service: Service, wish: Reuse, statements: Iterable[Listed]) -> Mapping[str, Sequence[Charge]]:
+def _all_paid(service: Service, wish: Reuse, statements: Iterable[Listed]) -> Mapping[str, Sequence[Charge]]:
     """What each analyst pays for each answer, who asks from an account of their own for each wish."""
-    paid: dict[str, list[Charge]] = {}
+    found: dict[str, list[Charge]] = {}
     for one in statements:
         for who in _users(one):
-            request = QueryRequest(one.text, (), _name(who, wish), (), {REUSE: wish})
-            with suppress(Refusal):
-                if service.answering.classify(one.text) is Verdict.PRIVATE:
-                    service.answering.execute(request)
-                    paid.setdefault(who, []).append(request.paid.charged)
-    return paid
+            charged = paid(service, one.text, _name(who, wish), wish)
+            if charged is not None:
+                found.setdefault(who, []).append(charged)
+    return found
+
+
+def paid(service: Service, text: str, analyst: str, wish: Reuse) -> Charge | None:
+    """What an analyst pays for an answer; None where nothing private is answered."""
+    request = QueryRequest(text, (), analyst, (), {REUSE: wish})
+    with suppress(Refusal):
+        if service.answering.classify(text) is Verdict.PRIVATE:
+            service.answering.execute(request)
+            return request.paid.charged
+    return None
 
 
 def _name(who: str, wish: Reuse) -> str:
@@ -112,7 +120,7 @@ def _shared(
 
 
 @contextmanager
-def _thrown_away(config: Config, analysts: Iterable[str]) -> Iterator[Service]:
+def thrown_away(config: Config, analysts: Iterable[str]) -> Iterator[Service]:
     """The deployment of a configuration with a key, a ledger and a front of its own, and without limits."""
     written = config.budget.analysts
     precise = {
