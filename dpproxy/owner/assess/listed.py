@@ -21,6 +21,8 @@ from rewriter.statements.lexer import pieces
 
 MOST_BYTES = 64 * 1024 * 1024
 MOST_STATEMENTS = 10_000
+MOST_OF_NAME = 100
+"""Characters of who sent a statement."""
 _TEXTS = ("query", "sql", "statement")
 """The columns that hold a statement, in the order in which they are looked for."""
 _USERS = ("user", "usename", "username", "user_name", "rolname", "analyst", "userid", "user_id")
@@ -183,7 +185,7 @@ def _filled(text: str, tags: Mapping[str, Any], name: str) -> Listed:
 
 
 def _one(text: str, name: str = "", times: int = 1, user: str = "") -> Listed:
-    left, user = _TAG.search(text), user or attributed(text)
+    left, user = _TAG.search(text), " ".join((user or attributed(text)).split())[:MOST_OF_NAME]
     stripped = text.strip().rstrip(";").rstrip()
     return Listed(stripped, name, times, left[0] if left else "", (user,) if user else ())
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
 from budget.account import Charge
+from dpproxy.config.identity import IdentitySection
 from dpproxy.config.sections import Analyst, Budget, Config, LedgerSection, Limits, Team
 from dpproxy.deployment.service import Service
 from dpproxy.engine.options import REUSE, Reuse
@@ -136,6 +137,7 @@ def thrown_away(config: Config, analysts: Iterable[str]) -> Iterator[Service]:
     with TemporaryDirectory(prefix="dpproxy-assess-") as folder:
         sections = {
             "budget": budget,
+            "identity": IdentitySection(),
             "privacy": config.privacy.model_copy(update={"key_file": f"{folder}/key"}),
             "ledger": LedgerSection(data_dir=f"{folder}/ledger"),
             "front": config.front.model_copy(update={"url": "", "data_dir": f"{folder}/front"}),
