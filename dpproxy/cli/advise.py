@@ -27,7 +27,7 @@ from dpproxy.owner.advise import (
 from dpproxy.owner.advise_plot import as_image, charts_of, in_characters
 from dpproxy.owner.assess.listed import read
 from dpproxy.owner.assess.report import account_of
-from dpproxy.owner.assess.spending import Spending, spending
+from dpproxy.owner.assess.spending import Spending, spending, thrown_away
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
 
@@ -82,7 +82,9 @@ def _spent(config: Config | None, log: Path) -> tuple[Spending, ...]:
     """What the accounts of a log would pay, each analyst for all their statements once."""
     if config is None:
         raise OutputError("what a log costs depends on a policy: name a configuration by --config")
-    found = spending(config, [one for one in read(log).statements if not one.open], iter)
+    statements = [one for one in read(log).statements if not one.open]
+    with thrown_away(config, statements) as service:
+        found = spending(service, statements, iter)
     if not found:
         raise OutputError(f"no statement of {log} is answered as it stands: dpproxy assess says why")
     return found

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import count
 
 from budget.account import Charge
-from dpproxy.config.sections import Config
+from dpproxy.deployment.service import Service
 from dpproxy.owner.assess.listed import Listed
-from dpproxy.owner.assess.spending import paid, thrown_away
+from dpproxy.owner.assess.spending import paid
 from rewriter.statements.cubes import Chart, candidates, chart
 
 MOST_CANDIDATES = 4
@@ -39,34 +39,31 @@ class Cube:
 
 
 def cubes(
-    config: Config, statements: Sequence[Listed], watched: Callable[[Sequence[Listed]], Iterable[Listed]]
-) -> tuple[Cube, ...]:
-    """The cubes that save units, the best of each relation first; none where nothing is saved.
+    service: Service, statements: Sequence[Listed], watched: Callable[[Sequence[Listed]], Iterable[Listed]]
+) -> Iterator[Cube]:
+    """The cubes that save units, of each relation first what could answer most.
 
-    `watched`: passes the statements on as they are asked. Raises what starting a deployment raises.
+    `service`: a deployment for this; `watched`: passes the statements on as they are asked.
     """
     relations: dict[str, list[tuple[Listed, Chart]]] = {}
     for one in statements:
         if (found := chart(one.text)) is not None:
             relations.setdefault(found.relation, []).append((one, found))
-    with thrown_away(config, ()) as service:
-        names = (f"cubes {number}" for number in count())
+    names = (f"cubes {number}" for number in count())
 
-        def asked(these: Sequence[Listed]) -> list[Charge]:
-            """What each costs somebody who has bought nothing before."""
-            who = next(names)
-            return [paid(service, one.text, who, "always") or Charge(0, 0) for one in watched(these)]
+    def asked(these: Sequence[Listed]) -> list[Charge]:
+        """What each costs somebody who has bought nothing before."""
+        who = next(names)
+        return [paid(service, one.text, who, "always") or Charge(0, 0) for one in watched(these)]
 
-        def best(charts: Sequence[tuple[Listed, Chart]]) -> Iterator[Cube]:
-            over = [one for one, _ in charts]
-            kept: list[Listed] = []
-            before = Charge.sum(asked(over))
-            for cube in map(Listed, candidates([of for _, of in charts], MOST_CANDIDATES)):
-                charged = asked([*kept, cube, *over])
-                after = Charge.sum(charged)
-                if after.information < before.information and after.calls <= before.calls:
-                    yield Cube(cube.text, charged[len(kept)], len(over), before, after)
-                    kept.append(cube)
-                    before = after
-
-        return tuple(cube for charts in relations.values() for cube in best(charts))
+    for charts in relations.values():
+        over = [one for one, _ in charts]
+        kept: list[Listed] = []
+        before = Charge.sum(asked(over))
+        for cube in map(Listed, candidates([of for _, of in charts], MOST_CANDIDATES)):
+            charged = asked([*kept, cube, *over])
+            after = Charge.sum(charged)
+            if after.information < before.information and after.calls <= before.calls:
+                yield Cube(cube.text, charged[len(kept)], len(over), before, after)
+                kept.append(cube)
+                before = after

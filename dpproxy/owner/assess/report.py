@@ -18,7 +18,7 @@ from dpproxy.owner.assess.assessor import Assessed, Assessor, Outcome, assessing
 from dpproxy.owner.assess.cubes import Cube, cubes
 from dpproxy.owner.assess.fit import Fit
 from dpproxy.owner.assess.listed import Listed, StatementFile, read
-from dpproxy.owner.assess.spending import Spending, spending
+from dpproxy.owner.assess.spending import Spending, spending, thrown_away
 
 NOT_PRIVATE = (
     "NOT PRIVATE. This report was made of the data themselves, without noise: how far off released numbers would be "
@@ -114,9 +114,13 @@ def assessment(
         assessed = [_with_advice(assessor, listed) for listed in watched(listing.statements)]
         unit = unit_words(assessor.checked.policy)
     answered = [one.listed for one, _ in assessed if one.outcome == "answered"]
-    spent = spending(config, answered, watched) if answered else ()
-    found = cubes(config, answered, watched) if with_cubes else ()
-    return report(file.name, listing, assessed, unit, config.budget, spent, found)
+    spent: Sequence[Spending] = ()
+    proposed: Sequence[Cube] = ()
+    if answered:
+        with thrown_away(config, answered) as service:
+            spent = spending(service, answered, watched)
+            proposed = [*cubes(service, answered, watched)] if with_cubes else ()
+    return report(file.name, listing, assessed, unit, config.budget, spent, proposed)
 
 
 def _with_advice(assessor: Assessor, listed: Listed) -> tuple[Assessed, Advice | None]:

@@ -49,19 +49,16 @@ class Spending:
 
 
 def spending(
-    config: Config, statements: Sequence[Listed], watched: Callable[[Sequence[Listed]], Iterable[Listed]]
+    service: Service, statements: Sequence[Listed], watched: Callable[[Sequence[Listed]], Iterable[Listed]]
 ) -> tuple[Spending, ...]:
     """What each analyst of a log would pay, and what teams and the dataset would where there are several.
 
-    `watched`: passes the statements on as they are asked. Raises ConfigError if the deployment's key cannot be read,
-    and what starting a deployment raises.
+    `service`: a deployment that nobody has asked yet; `watched`: passes the statements on as they are asked.
     """
-    refuse_others(config)
-    with thrown_away(config, {who for one in statements for who in _users(one)}) as service:
-        # Reuse comes first: shared accounts are read before the same answers are bought for comparison.
-        reused = _all_paid(service, "on", watched(statements))
-        shared = [*_shared(service, config.budget, [*reused])] if len(reused) > 1 else []
-        always, afresh = _all_paid(service, "always", statements), _all_paid(service, "off", statements)
+    # Reuse comes first: shared accounts are read before the same answers are bought for comparison.
+    reused = _all_paid(service, "on", watched(statements))
+    shared = [*_shared(service, [*reused])] if len(reused) > 1 else []
+    always, afresh = _all_paid(service, "always", statements), _all_paid(service, "off", statements)
     own = (
         Spending(who, len(charged), *(Charge.sum(wish.get(who, ())) for wish in (afresh, reused, always)))
         for who, charged in reused.items()
@@ -107,13 +104,11 @@ def _name(who: str, wish: Reuse) -> str:
     return who if wish == "on" else f"{who}, {wish}"
 
 
-def _shared(
-    service: Service, budget: Budget, analysts: Iterable[str]
-) -> Iterator[tuple[str, list[str], Charge]]:
+def _shared(service: Service, analysts: Iterable[str]) -> Iterator[tuple[str, list[str], Charge]]:
     """The teams of a policy with more than one analyst of the log, and the dataset, with what each has paid."""
     members = {
         f"team:{name}": [who for who in analysts if who in team.members]
-        for name, team in budget.teams.items()
+        for name, team in service.config.budget.teams.items()
     }
     for account, found in {**members, "dataset": [*analysts]}.items():
         if len(found) > 1:
@@ -121,14 +116,19 @@ def _shared(
 
 
 @contextmanager
-def thrown_away(config: Config, analysts: Iterable[str]) -> Iterator[Service]:
-    """The deployment of a configuration with a key, a ledger and a front of its own, and without limits."""
+def thrown_away(config: Config, statements: Iterable[Listed]) -> Iterator[Service]:
+    """The deployment of a configuration with a key, a ledger and a front of its own, and without limits, for the
+    analysts of a log.
+
+    Raises ConfigError if the deployment's key cannot be read, and what starting a deployment raises.
+    """
+    refuse_others(config)
     written = config.budget.analysts
     precise = {
         _name(who, wish): Analyst(
             **written[who].model_dump(include={"units", "error", "most_units"}, exclude_none=True)
         )
-        for who in analysts
+        for who in {who for one in statements for who in _users(one)}
         if who in written
         for wish in WISHES
     }
