@@ -31,6 +31,11 @@ from dpproxy.owner.assess.spending import Spending, spending, thrown_away
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import print_json, print_table
 
+NOT_PRIVATE = (
+    "NOT PRIVATE. What accounts would pay depends in part on the data themselves. Nothing is charged and nothing is "
+    "stored; do not pass it on."
+)
+
 
 def advise(
     config: Config | None,
@@ -63,10 +68,13 @@ def advise(
     if plot is not None:
         as_image(charts, plot)
     if as_json:
-        shown = [asdict(one) for one in accounts]
-        print_json([{**_plain(one), "learnt": [*learnt(one, config)], "accounts": shown} for one in settings])
+        shown = (
+            {"not_private": NOT_PRIVATE, "accounts": [asdict(one) for one in accounts]} if accounts else {}
+        )
+        print_json([{**_plain(one), "learnt": [*learnt(one, config)], **shown} for one in settings])
         return
     if accounts:
+        print(NOT_PRIVATE + "\n")
         print_accounts(accounts)
     _print(settings)
     for one in settings:
