@@ -15,6 +15,7 @@ from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_uni
 from rewriter.binder.names import resolve
 from rewriter.binder.views import stored_text
 from rewriter.canonical.normalize import canonical
+from rewriter.emit.cells_query import ALL, NONE, CellsQuery, cells_query
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.enforcement import held
 from rewriter.emit.histogram import (
@@ -26,7 +27,7 @@ from rewriter.emit.histogram import (
     types_query,
 )
 from rewriter.emit.other_queries import QueryContext, bins_query, items_query, running_query, weights_query
-from rewriter.emit.outline import Measured, Outline, Part, Role, cells_query, constants, of_units, outline
+from rewriter.emit.outline import Measured, Outline, Part, Role, of_units, outline, outlines_apart
 from rewriter.emit.readable import readable
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
@@ -42,9 +43,12 @@ from rewriter.syntax.desugar import plain
 from rewriter.syntax.parse import parse_query
 
 __all__ = [
+    "ALL",
     "MAX_CELLS",
     "MAX_ELEMENTS",
+    "NONE",
     "PASSES",
+    "CellsQuery",
     "Constant",
     "Measured",
     "Outline",
@@ -61,7 +65,6 @@ __all__ = [
     "cells_query",
     "check_dialect",
     "clipped_query",
-    "constants",
     "domain_queries",
     "groups_per_unit",
     "has_no_rows",
@@ -78,6 +81,7 @@ __all__ = [
     "of_units",
     "one_row_per_unit",
     "outline",
+    "outlines_apart",
     "position",
     "present",
     "probe",

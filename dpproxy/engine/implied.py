@@ -33,7 +33,18 @@ from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.released_table import ReleasedTable
 from mechanisms.unit_clip import UnitClip
-from rewriter.api import Measured, Outline, Part, Role, cells_query, constants, of_units
+from rewriter.api import (
+    ALL,
+    NONE,
+    CellsQuery,
+    Measured,
+    Outline,
+    Part,
+    Role,
+    cells_query,
+    known_cells,
+    of_units,
+)
 from rewriter.plan import Cell
 from rewriter.refusal import Refusal
 
@@ -259,7 +270,25 @@ class Implied:
 
 Wanted = tuple[int, Role]
 """A measure's place in its plan, and what is looked for: itself, or what it can be made of."""
-Sought = dict[bytes, list[tuple[Wanted, tuple[Part, ...]]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """What a measure that has been bought would be for a plan.
+
+    Attributes:
+        wanted: what it is taken for.
+        asked: the outline of the plan that it is a measure of.
+        left, kept: the plan's filters on it: those that cells are tried against, and those that it has as well.
+    """
+
+    wanted: Wanted
+    asked: Outline
+    left: tuple[Part, ...]
+    kept: tuple[Part, ...]
+
+
+Sought = dict[bytes, list[Match]]
 Noted = tuple[Mapping[bytes, int], str]
 NOTHING: Noted = {}, ""
 
@@ -270,7 +299,7 @@ def measures(plan: ReleasePlan, rows: Rows | None = None) -> Noted:
     `rows`: runs a query at the front; without it measures of fewer filters, which cells are of as well, are left out.
     """
     weighted = any(isinstance(meter, TotalsMeasurement) and meter.weights for meter in plan.meters)
-    if weighted or (asked := _outline(plan)) is None:
+    if weighted or not _implying(plan) or (asked := plan.node.outline) is None:
         return NOTHING  # a length of weighted vectors says nothing of what it leaves out of a sum
     node = plan.node
     cells = tuple(node.cells or ()) if node.aggregate.keys else ((),)
@@ -291,11 +320,11 @@ def measures(plan: ReleasePlan, rows: Rows | None = None) -> Noted:
     for place, measured in enumerate(asked.measures):
         if measured is None:
             continue
-        whole = _key(plan, measured, measured.filters)
-        found[whole] = place
+        key = _key(plan, measured, measured.filters)
+        found[key] = place
         if node.chosen:
-            only.append((whole.hex(), tuple(range(len(cells)))))
-        for needed, of in _by_filters(plan, measured, groups, cells, rows).items():
+            only.append((key.hex(), tuple(range(len(cells)))))
+        for needed, of in _by_filters(plan, asked, measured, groups, cells, rows).items():
             if (key := _key(plan, measured, needed)) not in found:
                 found[key] = place
                 only.append((key.hex(), tuple(of)))
@@ -303,16 +332,22 @@ def measures(plan: ReleasePlan, rows: Rows | None = None) -> Noted:
 
 
 def _by_filters(
-    plan: ReleasePlan, measured: Measured, groups: Groups, cells: tuple[Cell, ...], rows: Rows | None
+    plan: ReleasePlan,
+    asked: Outline,
+    measured: Measured,
+    groups: Groups,
+    cells: tuple[Cell, ...],
+    rows: Rows | None,
 ) -> dict[tuple[Part, ...], list[int]]:
     """The cells of which all rows pass some filters, by the other ones; none of those that need all filters."""
     passed = {}
     if rows is None or not groups.keys:
         return {}
     for one in measured.filters:
-        if (query := _query(plan, (one,), (), groups, cells)) is not None:
+        query = _query(plan, asked, (one,), (), groups, cells, looked_up=False)
+        if query is not None:
             with suppress(Refusal):  # an expression that raises for a cell
-                passed[one] = {int(number or 0) for number, some, *_ in rows(query) if some == "0"}
+                passed[one] = {int(number or 0) for number, some, *_ in rows(query.text) if some == ALL}
     found: dict[tuple[Part, ...], list[int]] = {}
     for n in range(len(cells)):
         needed = tuple(one for one in measured.filters if n not in passed.get(one, ()))
@@ -322,18 +357,28 @@ def _by_filters(
 
 
 def sought(plan: ReleasePlan) -> Sought:
-    """The keys of measures that may imply those of a plan: by each the places, and the filters left for cells."""
+    """The keys of measures that may imply those of a plan, and what they would be for it."""
+    own = plan.node.outline if _implying(plan) else None
+    return {} if own is None else _sought(plan, [own])
+
+
+def sought_apart(plan: ReleasePlan) -> Sought:
+    """The same of measures of fewer tables, whose cells meet the public rows of the others."""
+    return _sought(plan, plan.node.outlines_apart) if _implying(plan) else {}
+
+
+def _sought(plan: ReleasePlan, outlines: Iterable[Outline]) -> Sought:
     found: Sought = {}
-    if (asked := _outline(plan)) is None:
-        return found
-    for place, itself in enumerate(asked.measures):
-        forms: dict[Role, Measured] = {} if itself is None else {"itself": itself, **itself.others}
-        for role, measured in forms.items():
-            sizes = range(len(measured.filters) + 1)
-            subsets = chain.from_iterable(combinations(measured.filters, size) for size in sizes)
-            for left in islice(subsets, MOST_SUBSETS):
-                kept = [part for part in measured.filters if part not in left]
-                found.setdefault(_key(plan, measured, kept), []).append(((place, role), left))
+    for asked in outlines:
+        for place, itself in enumerate(asked.measures):
+            forms: dict[Role, Measured] = {} if itself is None else {"itself": itself, **itself.others}
+            for role, measured in forms.items():
+                sizes = range(len(measured.filters) + 1)
+                subsets = chain.from_iterable(combinations(measured.filters, size) for size in sizes)
+                for left in islice(subsets, MOST_SUBSETS):
+                    kept = tuple(part for part in measured.filters if part not in left)
+                    match = Match((place, role), asked, (*measured.met, *left), kept)
+                    found.setdefault(_key(plan, measured, kept), []).append(match)
     return found
 
 
@@ -389,31 +434,20 @@ def _best(
     plan: ReleasePlan, keys: Sought, owned: Iterable[OwnedMeasure], stored: Stored, rows: Rows
 ) -> dict[int, _Candidate]:
     """The best candidate of each place that has one."""
-    groupings: dict[tuple[Wanted, tuple[Part, ...], Groups], list[OwnedMeasure]] = {}
+    groupings: dict[tuple[Match, Groups], list[OwnedMeasure]] = {}
     for one in owned:
         groups = Groups.load(one.groups).of(one.key)
-        for wanted, left in keys[one.key]:
-            groupings.setdefault((wanted, left, groups), []).append(one)
+        for match in keys[one.key]:
+            groupings.setdefault((match, groups), []).append(one)
     candidates: dict[Wanted, list[_Candidate]] = {}
-    for (wanted, left, groups), found in groupings.items():
-        kept = _kept(plan, wanted, left)
-        if _query(plan, left, kept, groups, ()) is None:
+    for (match, groups), found in groupings.items():
+        if _query(plan, match.asked, match.left, match.kept, groups, ()) is None:
             continue  # before answers are read
-        if made := [*_candidates(plan, wanted[0], left, kept, found, stored, rows)]:
-            candidates.setdefault(wanted, []).extend(made)
+        if made := [*_candidates(plan, match, found, stored, rows)]:
+            candidates.setdefault(match.wanted, []).extend(made)
     best = {wanted: _together(plan, wanted[0], found) for wanted, found in candidates.items()}
     places = range(len(plan.node.aggregate.measures))
     return {place: of for place in places if (of := _made(best, place)) is not None}
-
-
-def _kept(plan: ReleasePlan, wanted: Wanted, left: tuple[Part, ...]) -> tuple[Part, ...]:
-    """The filters that what is looked for has, too."""
-    asked, (place, role) = plan.node.outline, wanted
-    assert asked is not None
-    itself = asked.measures[place]
-    assert itself is not None
-    measured = itself if role == "itself" else itself.others[role]
-    return tuple(one for one in measured.filters if one not in left)
 
 
 def _made(best: Mapping[Wanted, _Candidate], place: int) -> _Candidate | None:
@@ -551,12 +585,12 @@ def _said(candidate: _Candidate) -> str:
     return f"{asked}, bought {bought:%Y-%m-%d %H:%M} UTC{allowance}"
 
 
-def _outline(plan: ReleasePlan) -> Outline | None:
-    """The outline of a plan whose measures are noise on every cell of a known domain; None for others, and for more
-    cells than the front is asked about."""
+def _implying(plan: ReleasePlan) -> bool:
+    """Whether a plan's measures are noise on every cell of a known domain, of no more cells than the front is asked
+    about."""
     selection = plan.selection
     whole = isinstance(selection, FullDomain) and bool(plan.meters) and selection.most <= MOST_COMPLETE
-    return plan.node.outline if whole and not plan.node.waits else None
+    return whole and not plan.node.waits
 
 
 def _key_names(plan: ReleasePlan, asked: Outline) -> tuple[str, ...]:
@@ -564,13 +598,7 @@ def _key_names(plan: ReleasePlan, asked: Outline) -> tuple[str, ...]:
 
 
 def _candidates(
-    plan: ReleasePlan,
-    place: int,
-    left: tuple[Part, ...],
-    kept: tuple[Part, ...],
-    owned: Sequence[OwnedMeasure],
-    stored: Stored,
-    rows: Rows,
+    plan: ReleasePlan, match: Match, owned: Sequence[OwnedMeasure], stored: Stored, rows: Rows
 ) -> Iterable[_Candidate]:
     """The answers of one place from measurements in the same groups; those under one length are combined."""
     by_law: dict[tuple[object, ...], list[tuple[OwnedMeasure, ReleasedTable]]] = {}
@@ -586,10 +614,11 @@ def _candidates(
         (first, table), groups = found[0], Groups.load(found[0][0].groups)
         cells = tuple(zip(*table.keys, strict=True)) if table.keys else ((),)
         of = groups.cells_of(first.key)
-        made = _members(plan, left, kept, groups.of(first.key), cells, rows)
-        members = made if of is None else _chosen(plan, groups, made, of)
+        made = _members(plan, match, groups.of(first.key), cells, rows)
+        members = made if of is None else _chosen(plan, match.asked, groups, made, of)
         if not any(members):
             continue
+        place = match.wanted[0]
         measure = plan.node.aggregate.measures[place]
         several = any(len(cell) > 1 for cell in members)
         if several and of_units(measure) and not groups.alone:
@@ -681,23 +710,22 @@ def _stddev(plan: ReleasePlan, place: int) -> float | None:
 
 def _query(
     plan: ReleasePlan,
-    left: tuple[Part, ...],
-    kept: tuple[Part, ...],
+    asked: Outline,
+    left: Sequence[Part],
+    kept: Sequence[Part],
     groups: Groups,
     cells: tuple[Cell, ...],
-) -> str | None:
+    *,
+    looked_up: bool = True,
+) -> CellsQuery | None:
     """What the front is asked about these cells, of which all rows pass the filters that are `kept`; None where the
-    plan's groups are no functions of them."""
-    asked, places = plan.node.outline, {name: n for n, name in enumerate(groups.keys)}
-    assert asked is not None
-    return cells_query(
-        asked,
-        left,
-        cells,
-        groups.types,
-        lambda identity: places.get(plan.keys.part(identity).hex()),
-        constants(asked, kept),
-    )
+    plan's groups are no functions of them, and, if they are `looked_up`, of public rows."""
+    places = {name: n for n, name in enumerate(groups.keys)}
+
+    def key(identity: Sequence[str]) -> int | None:
+        return places.get(plan.keys.part(identity).hex())
+
+    return cells_query(asked, left, kept, cells, groups.types, key, looked_up=looked_up)
 
 
 def _missing(groups: Groups, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
@@ -714,44 +742,56 @@ def _missing(groups: Groups, cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
     return tuple(cell for cell in found if cell not in released)
 
 
-def _members(
-    plan: ReleasePlan,
-    left: tuple[Part, ...],
-    kept: tuple[Part, ...],
-    groups: Groups,
-    cells: tuple[Cell, ...],
-    rows: Rows,
-) -> Members:
+def _members(plan: ReleasePlan, match: Match, groups: Groups, cells: tuple[Cell, ...], rows: Rows) -> Members:
     """Of each cell of the plan the released ones that it is made of; none where they do not make all of it."""
-    asked = plan.node.outline
-    assert asked is not None
+    asked = match.asked
     wanted = tuple(plan.node.cells or ()) if plan.node.aggregate.keys else ((),)
-    if not left and _key_names(plan, asked) == groups.keys and wanted == cells:
+    if not match.left and _key_names(plan, asked) == groups.keys and wanted == cells:
         return tuple((n,) for n in range(len(cells)))
     missing = () if groups.only else _missing(groups, cells)
-    if (query := _query(plan, left, kept, groups, (*cells, *missing))) is None:
+    query = _query(plan, asked, match.left, match.kept, groups, (*cells, *missing))
+    if query is None:
         return ()
+    found: dict[int, set[tuple[str | None, ...]]] = {}
     try:
-        passed = rows(query)
+        if not _complete(plan, asked, query, cells, rows):
+            return ()
+        for number, *row in rows(query.text):
+            found.setdefault(int(number or 0), set()).add(tuple(row))
     except Refusal:
         return ()  # an expression that raises for a cell
     made: dict[Cell, list[int]] = {cell: [] for cell in wanted}
     unknown = set()
-    for number, some, *key in passed:
-        missed = int(number or 0) >= len(cells)
-        if missed == (tuple(key) in made):
-            return ()
-        if some != "0":
-            unknown.add(tuple(key))
-        elif not missed:
-            made[tuple(key)].append(int(number or 0))
+    for n, outcomes in found.items():
+        missed = n >= len(cells)
+        for some, *key in (one for one in outcomes if one[0] != NONE):
+            if missed == (tuple(key) in made):
+                return ()
+            if some != ALL or len(outcomes) > 1:
+                unknown.add(tuple(key))
+            elif not missed:
+                made[tuple(key)].append(n)
     return tuple(() if cell in unknown else tuple(of) for cell, of in made.items())
 
 
-def _chosen(plan: ReleasePlan, groups: Groups, members: Members, of: Collection[int]) -> Members:
+def _complete(
+    plan: ReleasePlan, asked: Outline, query: CellsQuery, cells: tuple[Cell, ...], rows: Rows
+) -> bool:
+    """Whether all public rows that rows of the plan can meet are of released cells: a public table may have keys that
+    no cell is for."""
+    if not query.met:
+        return True
+    places = sorted(query.met)
+    keys = tuple(query.met[place] for place in places)
+    found = known_cells(asked.relation, keys, plan.node.policy, plan.node.parameters, rows, MOST_COMPLETE)
+    released = {tuple(cell[place] for place in places) for cell in cells}
+    return found is not None and released.issuperset(found)
+
+
+def _chosen(
+    plan: ReleasePlan, asked: Outline, groups: Groups, members: Members, of: Collection[int]
+) -> Members:
     """Of the cells that are made of one each those of which it is in `of`, where there may be others."""
-    asked = plan.node.outline
-    assert asked is not None
     if _key_names(plan, asked) != groups.keys:
         return ()  # a cell may be made of others, too
     return tuple(cell if len(cell) == 1 and cell[0] in of else () for cell in members)

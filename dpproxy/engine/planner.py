@@ -40,6 +40,7 @@ from rewriter.api import (
     node_columns,
     node_text,
     outline,
+    outlines_apart,
     position,
     present,
     probe,
@@ -219,6 +220,11 @@ class BoundNode:
     def outline(self) -> Outline | None:
         """Its measures and keys, None where its rows are not those of its relation alone."""
         return self.noted("outline", lambda n: (outline(n.aggregate, n.policy, n.parameters),))[0]
+
+    @property
+    def outlines_apart(self) -> tuple[Outline, ...]:
+        """The same over its rows without some of the public tables that they meet."""
+        return self.noted("apart", lambda n: tuple(outlines_apart(n.aggregate, n.policy, n.parameters)))
 
     def over(self, cells: Cells) -> BoundNode:
         """The same node over these groups as a known domain."""

@@ -41,6 +41,7 @@ from dpproxy.engine.implied import (
     largest,
     measures,
     sought,
+    sought_apart,
 )
 from dpproxy.engine.optimizer import choices, part, smaller, weighs, with_choices, with_weights
 from dpproxy.engine.options import Reuse
@@ -148,7 +149,9 @@ class Purchases:
         none: Sought = {}
         top = is_top_k(plan.selection) and plan.node.cells is not None
         asked = _within_effort(_of_all_groups, plan, plan) if top else plan
-        keys = none if plan.free is not None else _within_effort(sought, asked, none)
+        keys: Sought = {}
+        if plan.free is None:
+            keys = _within_effort(sought, asked, none) | _within_effort(sought_apart, asked, none)
         if not keys:
             return None
         owned = self._ledger.owned(account, list(keys))
@@ -487,7 +490,7 @@ def _following(plans: Sequence[ReleasePlan]) -> list[ReleasePlan]:
         keys = _within_effort(sought, plan, none)
         finer = (made[key] for key, size in cells.items() if size > cells[plan.request_key])
         known = (
-            {place for key in found & keys.keys() for (place, role), _ in keys[key] if role == "itself"}
+            {one.wanted[0] for key in found & keys.keys() for one in keys[key] if one.wanted[1] == "itself"}
             for found in finer
         )
         return any(len(places) == len(plan.node.aggregate.measures) for places in known)

@@ -3,37 +3,42 @@
 In:  SUM(x) of t WHERE week < 5 GROUP BY month, and the known values of a key, month
 Out: SELECT n, month FROM <the values>: which of them a question by month is made of; None where week is no key
 
+A public table of which a row has one row at most can be left out of the rows: it is joined to the cells then.
+
 Why: docs/decisions/implied-answers.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from functools import cache
+from itertools import chain, combinations, islice
 from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.binder.listed_rows import in_postgres
+from rewriter.binder.contribution_bounds import key_partners
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.emit.histogram import Scanned, node_text
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
-from rewriter.ir.relation import Leaf, Relation, conjuncts, leaf, leaves
-from rewriter.ir.trees import alias, and_, cast, copied, data_type, or_, select
+from rewriter.ir.measure import parts as read_by
+from rewriter.ir.relation import Leaf, Relation, Source, conjuncts, leaf, leaves
+from rewriter.ir.trees import and_, copied
 from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.aggregate_calls import conjunction, present
+from rewriter.logical.alias_order import apart
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cell
-from rewriter.policy import Column, Policy
+from rewriter.policy import Policy
 from rewriter.scalar.parameter_literal import with_constants
-from rewriter.scalar.periods import deciding
 from rewriter.scalar.typecheck import Parameters, type_of
 
 Role = Literal["itself", "joint", "sum", "rows"]
 Identity = tuple[str, ...]
 """A text that equal expressions have, and how the columns are declared that it reads."""
-_CELLS = "_cells"
+MOST_APART = 4
+"""Of the sets of public tables that are left out of a question's rows."""
 _EXACT = (*INTEGERS, Type.NUMERIC)
 """Types of which a value that is not NULL is a number."""
 
@@ -51,12 +56,14 @@ class Measured:
     """A measure over a node's rows before filters and groups: its text, the stored columns that it reads, and the
     filters on the rows that it counts, its own FILTER among them.
 
-    `others`: the measures that it could be made of: an average of a sum and of rows, a sum of an average.
+    `met`: the conditions that read tables which its rows are without. `others`: the measures that it could be made of:
+    an average of a sum and of rows, a sum of an average.
     """
 
     text: str
     scanned: Scanned
     filters: tuple[Part, ...]
+    met: tuple[Part, ...] = ()
     others: Mapping[Role, Measured] = field(default_factory=dict)
 
 
@@ -64,21 +71,25 @@ class Measured:
 class Outline:
     """The measures and keys of a node. A filter reads one source, and no other query.
 
-    `measures`: None for those of which other groups tell nothing.
+    Attributes:
+        relation: the node's rows.
+        parameters: the values of parameters in it.
+        column: how a column is declared, or computed.
+        apart: the public sources that the measures' rows are without, the last ones of the relation.
+        measures: None for those of which other groups tell nothing.
+        keys: the node's keys.
     """
 
     relation: Relation
-    columns: Mapping[Leaf, str]
-    """How each column that they read is declared, or computed."""
+    parameters: Parameters
+    column: Callable[[Leaf], str]
+    apart: frozenset[str] = frozenset()
     measures: tuple[Measured | None, ...] = ()
     keys: tuple[Part, ...] = ()
 
     def identity(self, value: exp.Expr) -> Identity:
         """The identity of an expression over the columns."""
-        return (
-            text_of(canonical(value, self.relation)),
-            *(self.columns[leaf] for leaf in sorted(leaves(value))),
-        )
+        return text_of(canonical(value, self.relation)), *map(self.column, sorted(leaves(value)))
 
     def gaps(self, cells: Sequence[Cell]) -> tuple[int, ...] | None:
         """The keys that are NULL in rows of no cell: nothing keeps them from it, and no cell is for NULL.
@@ -97,52 +108,118 @@ class Outline:
             found.append(place)
         return tuple(found)
 
-    def parts(self, values: Iterable[exp.Expr]) -> tuple[Part, ...]:
-        return tuple(Part(value, self.identity(value)) for value in values)
+    def parts(self, conditions: Iterable[exp.Expr]) -> tuple[Part, ...]:
+        """The conjuncts of conditions."""
+        values = (with_constants(c, self.parameters) for c in conditions)
+        return tuple(map(self.part, canonical_conjuncts(values, self.relation)))
+
+    def part(self, value: exp.Expr) -> Part:
+        return Part(value, self.identity(value))
 
 
 def outline(node: AggregateNode, policy: Policy, parameters: Parameters) -> Outline | None:
     """The outline of a node; None where its rows are not those of its relation alone."""
-    relation = node.relation
-    if relation.filled is not None or relation.limit is not None:
+    if node.relation.filled is not None or node.relation.limit is not None:
         return None
-    filters = tuple(c for c in relation.conditions if _filters(c))
-    forms = [_forms(m, relation, parameters) for m in map(plain, node.measures)]
-    keys = [with_constants(k, parameters) for k in node.keys]
+    return _outline(node, frozenset(), policy, parameters)
 
-    def conjuncts_of(conditions: Iterable[exp.Expr]) -> tuple[exp.Expr, ...]:
-        return canonical_conjuncts((with_constants(c, parameters) for c in conditions), relation)
 
-    apart = [{role: _apart(m, relation) for role, m in of.items()} for of in forms]
-    filtered = [{role: conjuncts_of((*filters, *own)) for role, (_, own) in of.items()} for of in apart]
+def outlines_apart(node: AggregateNode, policy: Policy, parameters: Parameters) -> Iterator[Outline]:
+    """The outlines of a node whose rows are without public tables that cells can be joined to in their place, the
+    fewest tables first."""
+    if node.relation.filled is None and node.relation.limit is None:
+        for aliases in islice(_separable(node.relation), MOST_APART):
+            yield _outline(*apart(node, aliases), policy, parameters)
 
+
+def listed(source: Source) -> bool:
+    """Whether a source has the rows of a public table that the front has."""
+    return source.derived is None and source.table.public and source.table.in_front
+
+
+def one_each(relation: Relation, aliases: Iterable[str], given: Iterable[str]) -> bool:
+    """Whether a row of the `given` sources meets one row at most of each of the others: by its key, one after the
+    other."""
+    left, known = set(aliases), set(given)
+    while left:
+        found = {name for name in left if (by := _found_by(relation, name)) is not None and by <= known}
+        if not found:
+            return False
+        left, known = left - found, known | found
+    return True
+
+
+def _found_by(relation: Relation, alias: str) -> set[str] | None:
+    """The sources whose columns are equated to the key of a public one; None for none."""
+    partners = key_partners(relation, alias)
+    return None if partners is None else {name for name, _ in partners}
+
+
+def _separable(relation: Relation) -> Iterator[frozenset[str]]:
+    """The sets of public sources without which the others' rows are the same, but for those that do not meet them."""
+    if any(condition.find(exp.Query) for condition in relation.conditions):
+        return  # it may read them
+    outside = {name for name, _ in leaves(*chain(*(join.outside for join in relation.semi_joins)))}
+    public = [s for s in relation.sources if listed(s) and s.alias not in outside]
+    for size in range(len(public), 0, -1):
+        for chosen in combinations(public, size):
+            aliases = frozenset(s.alias for s in chosen)
+            others = [s for s in relation.sources if s.alias not in aliases]
+            needed = {name for name, _ in leaves(*chain(*(s.on or () for s in others)))}
+            needed = needed.union(*(_found_by(relation, s.alias) or () for s in others if s in public))
+            if not aliases & needed and one_each(relation, aliases, (s.alias for s in others)):
+                yield aliases
+
+
+def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, parameters: Parameters) -> Outline:
+    relation = node.relation
+    met = [c for c in relation.conditions if reads(c, without)]
+    others = [c for c in relation.conditions if not reads(c, without)]
+    rows = replace(
+        relation,
+        sources=tuple(s for s in relation.sources if s.alias not in without),
+        conditions=tuple(c for c in others if not filters(c)),
+    )
+    alone = replace(node, relation=rows, outputs=(), k=None, order_by=None)
+
+    @cache
     def column(at: Leaf) -> str:
         source = relation.source(at[0])
         if source.derived is None:
             return repr(source.column(at[1]))
-        return _rows_text(node, policy, parameters, keys=(leaf(*at),))[0]
+        return node_text(replace(alone, keys=(leaf(*at),), measures=()), policy, parameters)[0]
 
-    found = Outline(
-        relation,
-        {at: column(at) for at in leaves(*chain(*(c for of in filtered for c in of.values())), *keys)},
-    )
+    found = Outline(relation, parameters, column, without)
 
-    def measured(
-        of: Mapping[Role, tuple[Measure, object]], under: Mapping[Role, tuple[exp.Expr, ...]]
-    ) -> Measured:
-        made = {
-            role: Measured(
-                *_rows_text(node, policy, parameters, measures=(measure,)), found.parts(under[role])
-            )
-            for role, (measure, _) in of.items()
-        }
-        return replace(made.pop("itself"), others=made)
+    def measured(measure: Measure) -> Measured | None:
+        whole, own = _apart(measure, relation)
+        if without and any(reads(part, without) or part.find(exp.Query) for part in read_by(whole)):
+            return None
+        text, scanned = node_text(replace(alone, keys=(), measures=(whole,)), policy, parameters)
+        parts = found.parts((*(c for c in others if filters(c)), *met, *own))
+        return Measured(
+            text,
+            scanned,
+            tuple(part for part in parts if not reads(part.value, without)),
+            tuple(part for part in parts if reads(part.value, without)),
+        )
+
+    def forms(measure: Measure | None) -> Measured | None:
+        made = {role: measured(m) for role, m in _forms(measure, relation, parameters).items()}
+        itself = made.pop("itself", None)
+        known = {role: one for role, one in made.items() if one is not None}
+        return None if itself is None else replace(itself, others=known)
 
     return replace(
         found,
-        measures=tuple(measured(*one) if one[0] else None for one in zip(apart, filtered, strict=True)),
-        keys=found.parts(keys),
+        measures=tuple(forms(plain(m)) for m in node.measures),
+        keys=tuple(found.part(with_constants(k, parameters)) for k in node.keys),
     )
+
+
+def reads(value: exp.Expr, aliases: frozenset[str]) -> bool:
+    """Whether an expression reads one of some sources."""
+    return any(name in aliases for name, _ in leaves(value))
 
 
 def _forms(measure: Measure | None, relation: Relation, parameters: Parameters) -> dict[Role, Measure]:
@@ -164,8 +241,8 @@ def _forms(measure: Measure | None, relation: Relation, parameters: Parameters) 
 def _apart(measure: Measure, relation: Relation) -> tuple[Measure, tuple[exp.Expr, ...]]:
     """A measure without the conditions of its FILTER that filter rows, and these; none that always hold."""
     own = [c for c in conjuncts(measure.argument) if not _certain(c, relation)]
-    kept = [copied(c) for c in own if not _filters(c)]
-    return replace(measure, argument=and_(*kept) if kept else None), tuple(filter(_filters, own))
+    kept = [copied(c) for c in own if not filters(c)]
+    return replace(measure, argument=and_(*kept) if kept else None), tuple(filter(filters, own))
 
 
 def _certain(condition: exp.Expr, relation: Relation) -> bool:
@@ -197,99 +274,6 @@ def of_units(measure: Measure) -> bool:
     return isinstance(counted, Count) and counted.tau == 1
 
 
-def cells_query(
-    asked: Outline,
-    filters: Sequence[Part],
-    cells: Sequence[Cell],
-    types: Sequence[str],
-    key: Callable[[Identity], int | None],
-    fixed: Mapping[Identity, exp.Expr],
-) -> str | None:
-    """The front's SELECT of the number of each cell that passes `filters`, 1 where only some of its rows may pass, else
-    0, and the keys that are asked for; None where one of them is no function of the cell.
-
-    `types`: of the cells' keys, in PostgreSQL; `key`: the place of the key that has an identity; `fixed`: the values of
-    expressions that have one in all rows (`constants`).
-    """
-
-    def cell(place: int) -> exp.Expr:
-        return cast(exp.column(f"g{place}", table=_CELLS), data_type(types[place], "postgres"))
-
-    def over(part: Part) -> tuple[exp.Expr, list[exp.Expr]] | None:
-        cuts: list[exp.Expr] = []
-
-        def value(node: exp.Expr) -> exp.Expr | None:
-            if not isinstance(node, exp.Condition) or not leaves(node):
-                return None
-            identity = asked.identity(node)
-            if (place := key(identity)) is not None:
-                return cell(place)
-            for period in deciding(node):
-                if (place := key(asked.identity(period.begin))) is not None:
-                    begin = _as(cell(place), period.time, asked.relation)
-                    if period.cut is not None:
-                        cuts.append(exp.EQ(this=copied(begin), expression=copied(period.cut)))
-                    return _put(node, period.time, begin)
-            return copied(fixed[identity]) if identity in fixed else None
-
-        made = copied(part.value, value)
-        read = {name for name, _ in leaves(made)}
-        return None if read - {_CELLS} or made.find(exp.Query) else (made, cuts)
-
-    keys, passed = [over(part) for part in asked.keys], [over(part) for part in filters]
-    if None in passed or any(found is None or found[1] for found in keys):
-        return None
-    numbers: list[str | None] = [str(n) for n in range(len(cells))]
-    listed = [numbers, *([cell[n] for cell in cells] for n in range(len(types)))]
-    columns = [Column("n", "bigint"), *(Column(f"g{n}", of) for n, of in enumerate(types))]
-    rows = in_postgres(columns, listed).subquery(_CELLS, copy=False)
-    conditions = [or_(made, *cuts) for made, cuts in filter(None, passed)]
-    cut = [copied(one) for found in passed if found is not None for one in found[1]]
-    some: exp.Expr = exp.Literal.number(0)
-    if cut:
-        some = exp.Case(ifs=[exp.If(this=or_(*cut), true=exp.Literal.number(1))], default=some)
-    shown = [alias(found[0], f"k{n}") for n, found in enumerate(keys) if found is not None]
-    query = select(exp.column("n", table=_CELLS), alias(some, "some"), *shown, source=rows)
-    query = query.where(*conditions, copy=False) if conditions else query
-    return str(query.sql("postgres", copy=False))
-
-
-def constants(asked: Outline, filters: Iterable[Part]) -> dict[Identity, exp.Expr]:
-    """The expressions that have one value in all rows that pass `filters`, with it."""
-    found: dict[Identity, exp.Expr] = {}
-    for condition in (part.value for part in filters):
-        if isinstance(condition, (exp.EQ, exp.In)) and leaves(condition.this):
-            values = condition.expressions if isinstance(condition, exp.In) else [condition.expression]
-            if len(values) == 1 and isinstance(values[0], exp.Literal):
-                found[asked.identity(condition.this)] = values[0]
-    return found
-
-
-def _put(node: exp.Expr, part: exp.Expr, value: exp.Expr) -> exp.Expr:
-    """A copy of an expression with a value in a part's place."""
-    return copied(node, lambda n: value if n is part else None)
-
-
-def _as(value: exp.Expr, time: exp.Expr, relation: Relation) -> exp.Expr:
-    """A date or a time in the type of a stored column."""
-    if not isinstance(time, exp.Column):
-        return value
-    return cast(value, data_type(relation.source(time.table).column(time.name).type, "postgres"))
-
-
-def _filters(condition: exp.Expr) -> bool:
+def filters(condition: exp.Expr) -> bool:
     """Whether a condition filters the rows of one source, and joins none."""
     return len({name for name, _ in leaves(condition)}) == 1 and condition.find(exp.Query) is None
-
-
-def _rows_text(
-    node: AggregateNode,
-    policy: Policy,
-    parameters: Parameters,
-    keys: tuple[exp.Expr, ...] = (),
-    measures: tuple[Measure, ...] = (),
-) -> tuple[str, Scanned]:
-    """The text of a node's rows without filters, and of nothing else that it asks."""
-    rows = replace(node.relation, conditions=tuple(c for c in node.relation.conditions if not _filters(c)))
-    alone = replace(node, relation=rows, keys=keys, measures=measures, outputs=(), k=None, order_by=None)
-    return node_text(alone, policy, parameters)

@@ -23,6 +23,7 @@ from rewriter.ir.relation import (
     Source,
     ZeroFill,
     leaf,
+    leaves,
 )
 from rewriter.ir.trees import copied
 from rewriter.logical.plan import AggregateNode
@@ -42,6 +43,32 @@ def numbered(node: AggregateNode) -> AggregateNode:
         outputs=tuple(replace(o, call=names.renamed(o.call)) for o in node.outputs),
     )
     return _with_measures_in_order(renamed)
+
+
+def apart(node: AggregateNode, aliases: frozenset[str]) -> tuple[AggregateNode, frozenset[str]]:
+    """`node` with some inner sources or those of LEFT JOINs behind the others, whose names are as if there were no
+    others; and what the former are called then."""
+    names, relation = _Names(), node.relation
+    others = replace(
+        relation,
+        sources=tuple(s for s in relation.sources if s.alias not in aliases),
+        conditions=tuple(c for c in relation.conditions if not aliases & {a for a, _ in leaves(c)}),
+    )
+    used = [*node.keys, *(p for m in node.measures for p in parts(m))]
+    alone = _relation(others, names, used)
+    last = tuple(_source(s, names) for s in relation.sources if s.alias in aliases)
+    whole = replace(
+        alone,
+        sources=(*alone.sources, *last),
+        conditions=tuple(map(names.renamed, relation.conditions)),
+    )
+    renamed = replace(
+        node,
+        relation=whole,
+        keys=tuple(map(names.renamed, node.keys)),
+        measures=tuple(_measure(m, names) for m in node.measures),
+    )
+    return renamed, frozenset(s.alias for s in last)
 
 
 def _with_measures_in_order(node: AggregateNode) -> AggregateNode:

@@ -62,6 +62,19 @@ unique = ["person_id"]
 town = { domain = ["Ulm", "Bonn", "Jena"], nullable = false }
 size = { range = [1, 4], nullable = false }
 tier = { domain = ["a", "b"] }
+[tables.orders]
+privacy_unit = "person_id"
+[tables.orders.columns]
+item = { range = [1, 12] }
+code = { domain_from = "items.item" }
+day = { range = ["2024-01-01", "2024-01-12"], nullable = false }
+amount = { bounds = [0, 20] }
+[tables.items]
+public = true
+[tables.departments]
+public = true
+[tables.calendar]
+public = true
 """
 ROWS = """
 CREATE TABLE sales (person_id INTEGER NOT NULL, shop VARCHAR, day DATE NOT NULL, amount INTEGER, kind VARCHAR,
@@ -70,8 +83,23 @@ INSERT INTO sales SELECT i // 8, ['north', 'south', NULL][1 + i % 3], DATE '2024
     i % 20, 'k' || i % 3, TIMESTAMP '2024-01-01' + to_hours(i % 264) FROM range(24000) r(i);
 CREATE TABLE guests (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL, size INTEGER NOT NULL, tier VARCHAR);
 INSERT INTO guests SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], 1 + i % 4, ['a', 'b', NULL][1 + i % 3]
-    FROM range(3000) r(i)
+    FROM range(3000) r(i);
+-- Of 57,000 rows 30,000 are of an item that is in no other table, and 3,000 of none.
+CREATE TABLE orders (person_id INTEGER NOT NULL, item INTEGER, code INTEGER, day DATE NOT NULL,
+    amount INTEGER NOT NULL);
+INSERT INTO orders SELECT i // 8, 1 + i % 10, 1 + i % 10, DATE '2024-01-01' + i::INTEGER % 11, i % 20
+    FROM range(24000) r(i);
+INSERT INTO orders SELECT i // 10, 11, 11, DATE '2024-01-01' + i::INTEGER % 11, 5 FROM range(30000) r(i);
+INSERT INTO orders SELECT i, NULL, NULL, DATE '2024-01-01' + i::INTEGER % 11, 5 FROM range(3000) r(i);
+CREATE TABLE items (item INTEGER PRIMARY KEY, department VARCHAR, brand VARCHAR);
+INSERT INTO items SELECT i, ['food', 'drink', 'home', NULL][1 + (i - 1) // 3], 'b' || ((i - 1) // 2)
+    FROM range(1, 11) r(i);
+CREATE TABLE departments (department VARCHAR PRIMARY KEY, floor INTEGER NOT NULL);
+INSERT INTO departments VALUES ('food', 1), ('drink', 1), ('home', 2);
+CREATE TABLE calendar (day DATE PRIMARY KEY, week INTEGER NOT NULL, closed BOOLEAN);
+INSERT INTO calendar SELECT DATE '2023-01-01' + i::INTEGER, i // 7, i % 3 = 0 FROM range(1000) r(i)
 """
+ITEMS = "FROM orders AS o JOIN items AS i ON i.item = o.item"
 SALES = "SELECT shop, day, SUM(amount) AS s, COUNT(*) AS n FROM sales GROUP BY shop, day"
 
 
@@ -326,11 +354,152 @@ def test_counts_of_units_are_added_where_a_unit_is_in_one_cell(ann: Analyst) -> 
             "SELECT extract(dow from day), COUNT(*) FROM sales GROUP BY 1",
             "SELECT COUNT(*) FROM sales WHERE day < '2024-01-04'",
         ),
+        *(
+            ("SELECT item, COUNT(*) FROM orders GROUP BY item", asked)
+            for asked in (
+                # Rows of no item count, and are in no cell.
+                "SELECT COUNT(*) FROM orders LEFT JOIN items USING (item)",
+                "SELECT department, COUNT(*) FROM orders LEFT JOIN items USING (item) GROUP BY department",
+                "SELECT COUNT(*) FROM orders AS o LEFT JOIN items AS i ON i.item = o.item WHERE i.item IS NULL",
+                # No key, or not of the cells.
+                "SELECT COUNT(*) FROM orders AS o JOIN items AS i ON i.item >= o.item",
+                "SELECT COUNT(*) FROM orders AS o JOIN calendar AS c ON c.day = o.day AND NOT c.closed",
+                "SELECT COUNT(*) FROM orders AS o JOIN calendar AS c ON c.week = o.item",
+                "SELECT SUM(i.item) FROM orders AS o JOIN items AS i ON i.item = o.item",
+                "SELECT COUNT(*) FROM orders AS o JOIN items AS i ON i.item = o.item AND o.amount > 3",
+            )
+        ),
+        # Its rows may have lost some to the table.
+        (f"SELECT o.item, COUNT(*) {ITEMS} GROUP BY o.item", "SELECT COUNT(*) FROM orders WHERE item < 4"),
     ],
 )
 def test_what_is_implied_by_nothing(ann: Analyst, bought: str, asked: str) -> None:
     ann.ask(bought, {"dpproxy.units": "1"})
     assert costs(ann, asked, {"dpproxy.reuse": "always"}) > 0
+
+
+@pytest.mark.service
+def test_groups_of_a_public_table_follow_from_its_key(service: Service, ann: Analyst) -> None:
+    """The table joins the cells: those of no item are in no group of its, although most rows are in them."""
+    ann.ask("SELECT item, SUM(amount) AS s, COUNT(*) AS n FROM orders GROUP BY item")
+    cells = raw(service, ann.name)
+    assert cells[("11",)][1] > 29_000
+
+    def total(*items: int, of: int = 1) -> str:
+        return str(sum(cells[(str(item),)][of] for item in items))
+
+    food, drink, home = (1, 2, 3), (4, 5, 6), (7, 8, 9)
+    by_department = "SELECT i.department, {} GROUP BY 1 ORDER BY 1".format
+    assert free(ann, by_department(f"SUM(amount) {ITEMS}")) == [
+        ("drink", total(*drink, of=0)),
+        ("food", total(*food, of=0)),
+        ("home", total(*home, of=0)),
+        (None, total(10, of=0)),
+    ]
+    assert "from SUM(amount), COUNT(*) of orders by item, bought 20" in ann.notices[0]
+    for asked, items in (
+        (f"COUNT(*) {ITEMS}", range(1, 11)),
+        (f"COUNT(*) {ITEMS} WHERE i.department = 'food'", food),
+        (f"COUNT(*) {ITEMS} AND i.department = 'food' AND o.item > 1", (2, 3)),
+        (
+            "COUNT(*) FROM items JOIN orders USING (item) WHERE brand IN ('b0', 'b1')",
+            range(1, 5),
+        ),
+        (
+            "COUNT(*) FROM (SELECT item FROM items WHERE department = 'home') AS i JOIN orders USING (item)",
+            home,
+        ),
+        (f"COUNT(*) FILTER (WHERE i.department <> 'food') {ITEMS}", (*drink, *home)),
+        ("COUNT(*) FROM orders AS o JOIN items AS i ON i.item = o.item + 1", range(1, 10)),
+        (f"COUNT(*) {ITEMS} JOIN departments AS d ON d.department = i.department", range(1, 10)),
+        (f"COUNT(*) {ITEMS} JOIN departments AS d USING (department) WHERE d.floor = 1", (*food, *drink)),
+        (
+            f"COUNT(*) {ITEMS} JOIN items AS j ON j.item = o.item AND j.brand < 'b2' WHERE i.department = 'drink'",
+            (4,),
+        ),
+        (
+            "COUNT(*) FROM orders AS o LEFT JOIN items AS i ON i.item = o.item WHERE i.department = 'food'",
+            food,
+        ),
+        ("COUNT(i.item) FROM orders AS o LEFT JOIN items AS i ON i.item = o.item", range(1, 11)),
+        (
+            "COUNT(*) FROM orders LEFT JOIN items AS i USING (item) WHERE item > 8 AND i.department IS NULL",
+            (10, 11, 12),
+        ),
+    ):
+        assert free(ann, f"SELECT {asked}") == [(total(*items),)], asked
+    floors = free(
+        ann,
+        f"SELECT d.floor, COUNT(*) {ITEMS} JOIN departments AS d USING (department) GROUP BY 1 ORDER BY 1",
+    )
+    assert floors == [("1", total(*food, *drink)), ("2", total(*home))]
+    known = "FROM orders AS o LEFT JOIN items AS i USING (item) WHERE o.item IS NOT NULL"
+    assert free(ann, by_department(f"COUNT(*) {known}"))[-1] == (None, total(10, 11, 12))
+
+
+@pytest.mark.service
+def test_weeks_of_a_calendar_follow_from_days(service: Service, ann: Analyst) -> None:
+    """A calendar has days that the data cannot have; of those no cell is missing."""
+    ann.ask("SELECT day, COUNT(*) AS n FROM orders GROUP BY day")
+    days = {int(str(day)[8:]): n for (day,), (n,) in raw(service, ann.name).items()}
+    joined = "FROM orders AS o JOIN calendar AS c ON c.day = o.day"
+    weeks = free(ann, f"SELECT c.week, COUNT(*) {joined} GROUP BY 1 ORDER BY 1")
+    assert weeks == [
+        ("52", str(sum(n for day, n in days.items() if day < 7))),
+        ("53", str(sum(n for day, n in days.items() if day >= 7))),
+    ]
+    (found,) = free(ann, f"SELECT COUNT(*) {joined} WHERE NOT c.closed AND c.day >= '2024-01-03'")
+    assert found == (str(sum(n for day, n in days.items() if day >= 3 and (day + 364) % 3)),)
+
+
+@pytest.mark.service
+def test_groups_of_a_table_that_both_join(service: Service, ann: Analyst) -> None:
+    """By a column of the table that decides another one, wherever it does: of two brands it does not."""
+    ann.ask(f"SELECT i.brand, COUNT(*) AS n {ITEMS} GROUP BY 1")
+    brands = {brand: str(n) for (brand,), (n,) in raw(service, ann.name).items()}
+    by_department = (
+        f"SELECT i.department, COUNT(*) {ITEMS} WHERE i.brand IN ('b2', 'b3') GROUP BY 1 ORDER BY 1"
+    )
+    assert free(ann, by_department) == [("drink", brands["b2"]), ("home", brands["b3"])]
+    others = f"SELECT COUNT(*) {ITEMS} WHERE i.brand <> 'b1' AND i.department = 'food'"
+    assert free(ann, others) == [(brands["b0"],)]
+    assert (
+        costs(ann, f"SELECT COUNT(*) {ITEMS} WHERE i.department = 'food'", {"dpproxy.reuse": "always"}) == 1
+    )
+    assert costs(ann, "SELECT COUNT(*) FROM orders", {"dpproxy.reuse": "always"}) == 1
+    # Of the table that is joined to the cells no column is a cell's: it would join nothing.
+    outer = "FROM orders AS o LEFT JOIN items AS i ON i.item = o.item WHERE o.item IS NOT NULL"
+    ann.ask(f"SELECT i.item, o.item AS own, COUNT(*) AS n {outer} GROUP BY 1, 2")
+    pairs = raw(service, ann.name)
+    food = sum(n for (_, own), (n,) in pairs.items() if own in ("1", "2", "3"))
+    assert free(ann, f"SELECT COUNT(*) {outer} AND i.department = 'food'", {"dpproxy.reuse": "always"}) == [
+        (str(food),)
+    ]
+    for key in ("i.item", "o.item"):
+        bob = Analyst(service, f"bob {key}")
+        bob.ask(f"SELECT {key}, COUNT(*) AS n {ITEMS} GROUP BY 1")
+        items = {int(str(item)): n for (item,), (n,) in raw(service, bob.name).items()}
+        rows = free(bob, f"SELECT i.department, COUNT(*) {ITEMS} GROUP BY 1 ORDER BY 1")
+        assert rows[1] == ("food", str(sum(items[n] for n in (1, 2, 3))))
+
+
+@pytest.mark.service
+def test_items_that_no_cell_is_for_imply_nothing(service: Service, ann: Analyst) -> None:
+    """The rows of a public table may be others after a restart in the same epoch."""
+    table = service.checked.policy.tables["public", "items"]
+    rows = list(service.checked.backend.read_public(table))
+    asked = "SELECT COUNT(*) FROM orders AS o JOIN items AS i ON i.item = o.code"
+    ann.ask("SELECT code, COUNT(*) AS n FROM orders GROUP BY code")
+    cells = raw(service, ann.name)
+    assert len(cells) == 10
+    try:
+        service.front.load_public(table, [*rows, ("11", "food", "b5")])
+        service.answering._planner.forget()
+        assert costs(ann, f"{asked} AND i.department = 'food'", {"dpproxy.reuse": "always"}) == 1
+    finally:
+        service.front.load_public(table, rows)
+        service.answering._planner.forget()
+    assert free(ann, asked) == [(str(sum(n for (n,) in cells.values())),)]
 
 
 @pytest.mark.service
