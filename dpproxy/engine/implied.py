@@ -320,10 +320,11 @@ def measures(plan: ReleasePlan, rows: Rows | None = None) -> Noted:
     for place, measured in enumerate(asked.measures):
         if measured is None:
             continue
-        key = _key(plan, measured, measured.filters)
-        found[key] = place
-        if node.chosen:
-            only.append((key.hex(), tuple(range(len(cells)))))
+        for one in filter(None, (measured, measured.counted)):
+            key = _key(plan, one, one.filters)
+            found[key] = place
+            if node.chosen:
+                only.append((key.hex(), tuple(range(len(cells)))))
         for needed, of in _by_filters(plan, asked, measured, groups, cells, rows).items():
             if (key := _key(plan, measured, needed)) not in found:
                 found[key] = place
@@ -451,13 +452,17 @@ def _best(
 
 
 def _made(best: Mapping[Wanted, _Candidate], place: int) -> _Candidate | None:
-    """A measure itself, or made of others: a sum of an average, an average of a sum and rows. A fresh one has its own
-    length, so that nothing is certain of its error."""
+    """A measure itself, or made of others: a sum or rows of an average, an average of a sum and rows.
+
+    A fresh one has its own length, so that nothing is certain of its error.
+    """
     if (itself := best.get((place, "itself"))) is not None:
         return itself
     if (joint := best.get((place, "joint"))) is not None:
         total = summed(joint.parts[SUM], joint.parts[ROWS], clipped=bool(joint.lost))
         return replace(joint, parts={SUM: total}, within=False)
+    if (average := best.get((place, "average"))) is not None:
+        return replace(average, within=False)
     sums, rows = best.get((place, "sum")), best.get((place, "rows"))
     if sums is None or rows is None:
         return None
@@ -625,6 +630,8 @@ def _candidates(
             continue
         places = [part for of, part in table.measured if of == first.place]
         columns = {part: combined([t.measured[o.place, part] for o, t in found]) for part in places}
+        if match.wanted[1] == "average":
+            columns = {SUM: columns[ROWS]}
         if several and any(column.common for column in columns.values()):
             continue  # counts of units, each in one cell, have no noise in common
         same = sorted(filter(None, members)) == [(n,) for n in range(len(cells))]

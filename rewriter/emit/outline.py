@@ -34,7 +34,7 @@ from rewriter.policy import Policy
 from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.typecheck import Parameters, type_of
 
-Role = Literal["itself", "joint", "sum", "rows"]
+Role = Literal["itself", "joint", "sum", "rows", "average"]
 Identity = tuple[str, ...]
 """A text that equal expressions have, and how the columns are declared that it reads."""
 MOST_APART = 4
@@ -57,7 +57,8 @@ class Measured:
     filters on the rows that it counts, its own FILTER among them.
 
     `met`: the conditions that read tables which its rows are without. `others`: the measures that it could be made of:
-    an average of a sum and of rows, a sum of an average.
+    an average of a sum and of rows, a sum of an average, a number of rows of an average of a value that they have.
+    `counted`: of an average the number of rows, as that is looked for.
     """
 
     text: str
@@ -65,6 +66,7 @@ class Measured:
     filters: tuple[Part, ...]
     met: tuple[Part, ...] = ()
     others: Mapping[Role, Measured] = field(default_factory=dict)
+    counted: Measured | None = None
 
 
 @dataclass(frozen=True)
@@ -206,9 +208,12 @@ def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, param
 
     def forms(measure: Measure | None) -> Measured | None:
         made = {role: measured(m) for role, m in _forms(measure, relation, parameters).items()}
-        itself = made.pop("itself", None)
+        itself, counted = made.pop("itself", None), made.get("rows")
         known = {role: one for role, one in made.items() if one is not None}
-        return None if itself is None else replace(itself, others=known)
+        if "average" in known:
+            known["average"] = _averaged(known["average"])
+        counted = None if counted is None else _averaged(counted)
+        return None if itself is None else replace(itself, others=known, counted=counted)
 
     return replace(
         found,
@@ -227,6 +232,8 @@ def _forms(measure: Measure | None, relation: Relation, parameters: Parameters) 
     if measure is None:
         return {}
     found: dict[Role, Measure] = {"itself": measure}
+    if isinstance(measure, Total) and measure.value is None:
+        found["average"] = measure
     value = measure.value if isinstance(measure, (Total, Joint)) else None
     if value is None or type_of(value.value, relation, parameters) not in _EXACT:
         return found
@@ -236,6 +243,11 @@ def _forms(measure: Measure | None, relation: Relation, parameters: Parameters) 
         rows = conjunction(measure.argument, present(value.value, relation))
         found |= {"sum": Total(value, measure.argument, 1), "rows": Total(None, rows, 1)}
     return found
+
+
+def _averaged(rows: Measured) -> Measured:
+    """A number of rows as a part of an average of one of their values, whichever that is."""
+    return replace(rows, text=f"of an average\n{rows.text}")
 
 
 def _apart(measure: Measure, relation: Relation) -> tuple[Measure, tuple[exp.Expr, ...]]:

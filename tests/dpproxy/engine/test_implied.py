@@ -154,7 +154,7 @@ def raw(service: Service, account: str) -> dict[tuple[str | None, ...], tuple[in
         account=f"analyst:{account}",
     )
     read = json.loads(rows[0][0])
-    measured = [one[2] for one in sorted(read["measured"])]
+    measured = [one[2] for one in sorted(read["measured"], key=lambda one: (one[0], one[1] or ""))]
     return dict(zip(zip(*read["keys"], strict=True), zip(*measured, strict=True), strict=True))
 
 
@@ -614,7 +614,7 @@ def test_what_is_looked_up_does_not_grow_with_history(service: Service, ann: Ana
         service.answering._secrets(epoch).release, nonce, streams, policy=service.answering._policy
     )
     wanted = sought(plan_release(asked.node, asked.terms, keys))
-    assert len(wanted) == 4
+    assert len(wanted) == 2 * 4, "itself and as the rows of an average, under the filters of each subset"
     assert len(service.ledger.owned(f"analyst:{ann.name}", list(wanted))) == 1
     assert set(measures(asked)[0]) <= set(sought(asked))
     lapsed = sought(plan_release(asked.node, asked.terms, ReleaseKeys(bytes(32), b"another", b"streams")))
@@ -822,6 +822,29 @@ def test_averages_sums_and_rows_follow_from_each_other(service: Service, ann: An
     (total,) = free(ann, "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'", settings)
     assert float(str(total[0])) > 0
     assert costs(ann, "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'") == 1
+
+
+@pytest.mark.service
+def test_rows_are_read_off_an_average(service: Service, ann: Analyst) -> None:
+    """All rows off that of a column that is never NULL, else those that have a value."""
+    always = {"dpproxy.reuse": "always"}
+    ann.ask("SELECT item, AVG(amount) AS a FROM orders WHERE item > 1 GROUP BY item")
+    rows = {int(str(item)): n for (item,), (_, n) in raw(service, ann.name).items()}
+    assert rows[11] == pytest.approx(30_000, rel=0.1)
+    asked = "SELECT item, COUNT(*) AS n FROM orders WHERE item > 1 AND item < 6 GROUP BY item ORDER BY item"
+    plan = "\n".join(str(line) for (line,) in ann.ask(f"EXPLAIN {asked}"))
+    assert "from AVG(amount) of orders by item" in plan
+    assert free(ann, asked, always) == [(str(item), str(rows[item])) for item in range(2, 6)]
+    each = deviation(ann)
+    food = free(ann, f"SELECT COUNT(*) {ITEMS} WHERE i.department = 'food' AND o.item > 1", always)
+    assert food == [(str(rows[2] + rows[3]),)]
+    assert deviation(ann) > each
+    assert costs(ann, asked) == 1
+    ann.ask("SELECT day, AVG(amount) AS a FROM sales GROUP BY day")
+    values = raw(service, ann.name)
+    assert costs(ann, "SELECT COUNT(*) FROM sales", always) == 1
+    found = free(ann, "SELECT COUNT(amount) FROM sales WHERE day < '2024-01-03'", always)
+    assert found == [(str(sum(n for (day,), (_, n) in values.items() if str(day) < "2024-01-03")),)]
 
 
 @pytest.mark.service
