@@ -770,14 +770,18 @@ def _members(plan: ReleasePlan, match: Match, groups: Groups, cells: tuple[Cell,
     made: dict[Cell, list[int]] = {cell: [] for cell in wanted}
     unknown = set()
     for n, outcomes in found.items():
+        if len(outcomes) > 1:
+            return ()  # of cells that are finer the others would be bought in pieces, of which no total follows
+        ((some, *key),) = outcomes
+        if some == NONE:
+            continue
         missed = n >= len(cells)
-        for some, *key in (one for one in outcomes if one[0] != NONE):
-            if missed == (tuple(key) in made):
-                return ()
-            if some != ALL or len(outcomes) > 1:
-                unknown.add(tuple(key))
-            elif not missed:
-                made[tuple(key)].append(n)
+        if missed == (tuple(key) in made):
+            return ()
+        if some != ALL:
+            unknown.add(tuple(key))
+        elif not missed:
+            made[tuple(key)].append(n)
     return tuple(() if cell in unknown else tuple(of) for cell, of in made.items())
 
 

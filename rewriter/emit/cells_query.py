@@ -4,7 +4,7 @@ In:  SUM(x) GROUP BY product_id was released; asked is SUM(x) by department, of 
 Out: SELECT n, p.department FROM <the cells> CROSS JOIN <products> AS p WHERE <the cell's product_id> = p.product_id
 
 A question reads a cell's keys and rows of public tables: the one that the rows of a cell meet; or, where they had met
-the table before they were released, any that a row of the cell can have met. What these differ in is unknown.
+the table before they were released, any that a row of the cell can have met, which may differ.
 
 Why: docs/decisions/implied-answers.md.
 """
