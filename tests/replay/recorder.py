@@ -293,9 +293,9 @@ class Recorder:
         if before is not None:
             places = {name: place for place, name in enumerate(called)}
             kept = [places[name] for name in before.given if name in places]
-            order = np.array(
-                [*kept, *(p for p in order.tolist() if p not in set(kept))][:first], dtype=np.int64
-            )
+            frozen = set(kept)
+            others = (p for p in order.tolist() if p not in frozen)
+            order = np.array([*kept, *others][:first], dtype=np.int64)
         step.given = [called[place] for place in order.tolist()]
         return order
 
