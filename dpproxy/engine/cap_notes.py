@@ -78,7 +78,8 @@ def _values(aggregate: AggregateNode) -> Iterator[str]:
 def _narrower(value: FixedPoint, lo: Fraction, hi: Fraction) -> bool:
     if value.lo is None or value.hi is None:
         return False
-    return lo < Fraction(value.lo, 10**value.scale) and Fraction(value.hi, 10**value.scale) < hi
+    step = Fraction(10) ** -value.scale  # large bounds are on a grid coarser than 1
+    return lo < value.lo * step and value.hi * step < hi
 
 
 def _at_most(number: int, what: str) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from sqlglot import exp
 
 from dpproxy.config.sections import load
 from dpproxy.deployment.service import Service
+from dpproxy.engine.cap_notes import _narrower
 from dpproxy.owner.explain_policy import in_words
+from rewriter.ir.measure import FixedPoint
 from tests.dpproxy.engine.test_executor import Analyst
 from tests.dpproxy.serving import POLICY, make, owner_of
 
@@ -105,3 +109,10 @@ def test_a_number_without_an_interval_tells_its_caps(service: Service) -> None:
         f"; {ROWS} and {VALUES}: the excess is not counted, and the interval does not cover it; "
         in ann.notices[0]
     )
+
+
+def test_wide_bounds_are_added_up_in_thousands() -> None:
+    """Declared bounds above a million are on such a grid where totals are clipped."""
+    whole = FixedPoint(exp.column("points"), -3, 0, 10_000)
+    assert not _narrower(whole, Fraction(0), Fraction(10_000_000))
+    assert _narrower(whole, Fraction(-1), Fraction(10_000_001))
