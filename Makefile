@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle replay operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture simulate simulate-mutants simulate-ledger bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle replay adversary adversary-mutants operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture simulate simulate-mutants simulate-ledger bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -108,6 +108,15 @@ oracle: $(VENV)/.dev
 # Statements recorded and replayed on neighbouring databases with what was released frozen, for SECONDS.
 replay: $(VENV)/.dev
 	$(PY) -m tests.replay $(SEED:%=--seed %) --seconds $(SECONDS) --engines $(ENGINES)
+
+# Walks of an adversary who asks by the last answer, over sessions, roles, epochs, reloads and published tables, for SECONDS: what
+# its accounts know against what they were charged. A finding names its walk: WALK=7.0.3 takes that one again.
+adversary: $(VENV)/.dev
+	$(PY) -m tests.adversary $(SEED:%=--seed %) $(WALK:%=--walk %) --seconds $(SECONDS)
+
+# After how many steps it finds each mistake that it has to find. Some two minutes.
+adversary-mutants: $(VENV)/.dev
+	$(PY) -m tests.adversary --mutants --seed 1
 
 # Forty mistakes in the code and three leaks that were there: which detector finds each, after how many seconds. MUTANTS: words
 # of their names or files, all otherwise; "none" is the code as it is. DETECTORS: some of own, near, worlds, oracle, stability,

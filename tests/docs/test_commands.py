@@ -141,6 +141,14 @@ MAKE = {
         "-m tests.replay  --seconds 1800 --engines duckdb,postgresql",
         "tests/replay/test_replay.py::test_nothing_but_paid_draws_tells_a_unit_in_generated_statements",
     ),
+    "adversary": (
+        "-m tests.adversary   --seconds 1800",
+        "tests/adversary/test_adversary.py::test_an_adversary_learns_no_more_than_is_charged",
+    ),
+    "adversary-mutants": (
+        "-m tests.adversary --mutants --seed 1",
+        "tests/adversary/test_adversary.py::test_a_mistake_of_the_accounting_is_found",
+    ),
     "audit-sequential": (
         "-m tests.audit sequential 1800",
         "tests/audit/test_audit.py::test_a_sequential_test_stops_where_it_is_certain_and_tells_its_power",

@@ -34,11 +34,12 @@ NOTHING = Loss(Fraction(0), Fraction(0))
 
 @dataclass(frozen=True)
 class Paid:
-    """A block's loss as a share of its price; 1 is all of it."""
+    """A block's loss as a share of its price, where 1 is all of it, and in rho."""
 
     name: str
     kinds: tuple[str, ...]
     share: float
+    rho: Fraction
 
 
 def losses(one: Run, other: Run) -> Iterator[tuple[Paid, str]]:
@@ -61,7 +62,7 @@ def losses(one: Run, other: Run) -> Iterator[tuple[Paid, str]]:
             gaussian = any(one.epsilon is None and one.rho for one in found)
             if gaussian or lost > most:
                 wrong = f"{block.name} loses epsilon {float(lost):.6g}, and pays {float(most):.6g}"
-        yield Paid(block.name, kinds, float(rho / price) if price else float(rho > 0)), wrong
+        yield Paid(block.name, kinds, float(rho / price) if price else float(rho > 0), rho), wrong
 
 
 def loss(step: Step, other: Step | None) -> Loss:

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
+from random import Random
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -158,10 +159,14 @@ class Drawn(int):
 
 
 class Recorder:
-    """Records a run, or repeats what another run gave; patches the mechanisms while it is `active`."""
+    """Records a run, or repeats what another run gave; patches the mechanisms while it is `active`.
 
-    def __init__(self) -> None:
-        self.run = Run()
+    `chance`: what seeds are drawn from in place of the product's own, where a run has to be the same again.
+    """
+
+    def __init__(self, chance: Random | None = None) -> None:
+        self.run, self.chance = Run(), chance
+        self._instead: dict[bytes, bytes] = {}
         self._script: dict[Path, Step] | None = None
         self._seeds: list[bytes] = []
         self._paths: dict[bytes, Path] = {}
@@ -186,14 +191,16 @@ class Recorder:
         """The same seeds in both runs: what no step gave in the first one has the noise that it would have had."""
         stream = original(*arguments)
         number, key = len(self.run.seeds), stream._key
-        self.run.seeds.append(key)
         if self._script is None:
             lasting = arguments[2] == b"continual"
             if key in self._ever and not lasting:
                 self.run.findings.append("two reservations have one seed")
             self._ever.add(key)
+            if self.chance is not None:
+                stream = Stream(self._instead.setdefault(key, self.chance.randbytes(32)))
         elif number < len(self._seeds):
             stream = Stream(self._seeds[number])
+        self.run.seeds.append(stream._key)
         self._paths[stream._key] = (number,)
         return stream
 

@@ -1,0 +1,55 @@
+"""The short walk of the adversary, and some of the mistakes that it must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.adversary.__main__ import walked
+from tests.adversary.deployment import Pair, pair
+from tests.adversary.mutants import MUTANTS, Mutant
+from tests.adversary.walk import Tally
+from tests.oracle.world import Server
+
+pytestmark = [pytest.mark.service, pytest.mark.statistical]
+
+STEPS = 10
+SOON = [
+    mutant
+    for mutant in MUTANTS
+    if mutant.name
+    in (
+        "the charge forgotten after a reload",
+        "a role's cursor read by another",
+        "a rung charged once too few",
+    )
+]
+"""Those that take few steps."""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    folder: Path = tmp_path_factory.mktemp("adversary")
+    server = Server(folder / "server", ledgers=True)
+    try:
+        with pair(server, folder) as made:
+            yield made
+    finally:
+        server.close()
+
+
+def test_an_adversary_learns_no_more_than_is_charged(both: Pair) -> None:
+    tally = Tally()
+    walked("1", both, tally, STEPS)
+    assert not tally.findings, tally.findings[0]
+    assert tally.answered > STEPS // 2
+    assert tally.tight > 0.9
+
+
+@pytest.mark.parametrize("mutant", SOON, ids=lambda mutant: mutant.name)
+def test_a_mistake_of_the_accounting_is_found(mutant: Mutant, both: Pair) -> None:
+    tally = Tally()
+    walked("1", both, tally, STEPS, mutant)
+    assert tally.findings
