@@ -51,5 +51,5 @@ def test_an_adversary_learns_no_more_than_is_charged(both: Pair) -> None:
 @pytest.mark.parametrize("mutant", SOON, ids=lambda mutant: mutant.name)
 def test_a_mistake_of_the_accounting_is_found(mutant: Mutant, both: Pair) -> None:
     tally = Tally()
-    walked("1", both, tally, STEPS, mutant)
+    walked("2", both, tally, STEPS, mutant)
     assert tally.findings

@@ -327,10 +327,12 @@ class Walk:
     # What the owner does
 
     def epoch(self, rng: Random) -> None:
-        """The epoch ends, after which published answers are bought again, soon or late."""
+        """The epoch ends, after which published answers are bought again, soon or late; then a question again."""
         self._tomorrow()
         if rng.random() < 0.5:
             self.refresh(rng)
+        asked, number, _ = self._last(rng)
+        self._question(asked, number)
 
     def refresh(self, rng: Random) -> None:
         """What is due is bought again."""
