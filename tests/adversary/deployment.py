@@ -7,6 +7,7 @@ clock.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -89,8 +90,8 @@ POLICIES = (
     {"shops": '["north", "south"]', "pieces": "9", "amount": "400000000", "events": "8"},
 )
 """What a reload changes: domains, bounds, and what a unit adds to a stream."""
-STILL_RUNNING = "still running after"
-"""A notice that only time decides."""
+STILL_RUNNING, BOUGHT = "still running after", re.compile(r"bought [\d-]+ [\d:]+ UTC")
+"""A notice that time alone decides, and what a notice says of the ledger's own clock."""
 BEGIN = datetime(2024, 3, 1, 12, tzinfo=UTC)
 CROWD = 60
 ORDERS = "person_id INTEGER NOT NULL, shop VARCHAR, town VARCHAR, pieces INTEGER, amount BIGINT"
@@ -195,7 +196,7 @@ class Side:
         def noticed(notice: psycopg.errors.Diagnostic) -> None:
             message = notice.message_primary or ""
             if STILL_RUNNING not in message:
-                said.notices.append(message)
+                said.notices.append(BOUGHT.sub("bought", message))
 
         session.add_notice_handler(noticed)
         try:

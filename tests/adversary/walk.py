@@ -416,7 +416,7 @@ class Walk:
         found += differences(run, other_run)
         found += self._lost(run, other_run)
         if said != other:
-            found.append("what is sent differs")
+            found.append(f"what is sent differs: {said} and {other}")
         if after != self._used(self.second):
             found.append(f"charged {after} and {self._used(self.second)}")
         found += self._charged(before, after)
