@@ -162,7 +162,7 @@ def main(arguments: Sequence[str]) -> int:
                 file, policy = folder / "peers.duckdb", ROOT / "sample_data" / "dpproxy.toml"
                 sample.build(ROOT / "sample_data", file)
                 found_of_all = peers.rows(folder, file, policy, str(options.venv), keys)
-                _kept_on_page(part, peers.written(found_of_all, machine(), keys), console)
+                _kept_on_page(part, peers.written(found_of_all, machine()), console)
                 continue
             if part in parts:
                 title, preface, measure = parts[part]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import subprocess
 import tempfile
@@ -18,16 +19,22 @@ from benchmarks.accuracy.asking import deployment
 from benchmarks.accuracy.page import percent
 from benchmarks.accuracy.peers.tasks import BOUNDS, CAREFUL, COLUMNS, DELTA, EPSILON, OWN, Released, errors
 from budget.accounting import solve
+from dpproxy.config.sections import Config, Privacy
 from dpproxy.deployment.service import Service
 
 ROOT = Path(__file__).parent.parent.parent.parent
-ENVIRONMENTS = {"smartnoise": "peers", "opendp": "peers", "tumult": "tumult"}
-"""What the names of the environments end in."""
+ENVIRONMENTS = {"smartnoise": ("peers", 10), "opendp": ("peers", 1), "tumult": ("tumult", 1)}
+"""What the names of the environments end in, and how many draws a key there are: most cost seconds."""
+OURS = 20
+"""The same of ours, which are questions of one deployment."""
 ANSWERS = (1, 10, 100)
+LENGTH, LAPLACE, GAUSSIAN = "a length found for each question", "Laplace", "zCDP"
 SQL = {
     "total sales": "SELECT SUM(sales_value) FROM transactions",
     "number of rows": "SELECT COUNT(*) FROM transactions",
 }
+NEW = " WHERE store_id > -{draw}"
+"""Holds for all rows: each draw is a question that was not answered before."""
 ONE_ROW = """
 SELECT household_id, SUM(sales_value)::DOUBLE AS sales, COUNT(*) AS lines FROM transactions GROUP BY household_id
 """
@@ -50,14 +57,17 @@ def rows(folder: Path, file: Path, policy: Path, venv: str, keys: int) -> list[R
     with duckdb.connect(file, read_only=True) as connection:
         truth = {task: float(connection.execute(sql).fetchall()[0][0]) for task, sql in SQL.items()}
         connection.execute(f"COPY ({ONE_ROW}) TO '{folder / 'households.csv'}' (FORMAT csv, HEADER)")
-    ours: dict[tuple[int, str], list[float]] = {}
-    for answers in ANSWERS:
-        found = errors(_ours(file, policy, answers, keys), truth)
-        ours |= {(answers, task): values for task, values in found.items()}
-    listed = [Row("dpproxy, by SQL over all rows", "a length found for each question", ours)]
-    for name, ending in ENVIRONMENTS.items():
+    listed = []
+    for kind in (LENGTH, CAREFUL):
+        ours: dict[tuple[int, str], list[float]] = {}
+        for answers in ANSWERS:
+            found = errors(_ours(file, policy, answers, OURS * keys, kind), truth)
+            ours |= {(answers, task): values for task, values in found.items()}
+        noises = dict.fromkeys(GAUSSIAN if kind == LENGTH else _noise(n) for n in ANSWERS)
+        listed.append(Row(f"dpproxy, by SQL over all rows ({', '.join(noises)})", kind, ours))
+    for name, (ending, draws) in ENVIRONMENTS.items():
         python = f"{venv}-{ending}/bin/python"
-        done = {n: _asked(name, python, folder / "households.csv", n, keys) for n in ANSWERS}
+        done = {n: _asked(name, python, folder / "households.csv", n, draws * keys) for n in ANSWERS}
         first = done[ANSWERS[0]]
         for kind in (OWN, CAREFUL):
             theirs = {
@@ -71,18 +81,56 @@ def rows(folder: Path, file: Path, policy: Path, venv: str, keys: int) -> list[R
     return listed
 
 
-def _ours(file: Path, policy: Path, answers: int, keys: int) -> dict[str, list[float]]:
-    """Each answer costs one unit of an account of so many."""
+def _ours(file: Path, policy: Path, answers: int, draws: int, kind: str) -> dict[str, list[float]]:
+    """Each answer costs one unit of an account of so many; with Laplace noise, half an epsilon unit."""
     found: dict[str, list[float]] = {task: [] for task in SQL}
-    for _ in range(keys):
-        with tempfile.TemporaryDirectory(prefix="peers-") as name:
-            config = deployment(Path(name), policy, file, 1)
-            privacy = config.privacy.model_copy(update={"epsilon_per": eps_per(answers)})
-            with Service.start(config.model_copy(update={"privacy": privacy}), alone=True) as service:
+    with tempfile.TemporaryDirectory(prefix="peers-") as name:
+        config = deployment(Path(name), policy, file, 1)
+        config = config.model_copy(
+            update=_careful(config, answers) if kind == CAREFUL else {"privacy": _paid(config, answers)}
+        )
+        with Service.start(config, alone=True) as service:
+            for draw in range(draws):
                 for task, sql in SQL.items():
-                    ((value,),) = asyncio.run(service.ask("analyst", sql)).rows
+                    ((value,),) = asyncio.run(service.ask("analyst", sql + NEW.format(draw=draw))).rows
                     found[task].append(float(value or 0))
     return found
+
+
+def _paid(config: Config, answers: int, **update: object) -> Privacy:
+    return config.privacy.model_copy(update={"epsilon_per": eps_per(answers), **update})
+
+
+def _careful(config: Config, answers: int) -> dict[str, object]:
+    """The others' bounds in our policy, and the noise that has the smaller deviation for so many answers."""
+    update: dict[str, object] = {"mechanisms": "paper"}
+    if _noise(answers) == LAPLACE:
+        update |= {"noise": "laplace", "epsilon_per": laplace_eps_per(answers)}
+    table = config.tables["transactions"]
+    sales = table.columns["sales_value"].model_copy(
+        update={"bounds": None, "unit_bounds": [Fraction(0), Fraction(BOUNDS["total sales"])]}
+    )
+    bounded = table.model_copy(
+        update={
+            "max_rows_per_unit": BOUNDS["number of rows"],
+            "columns": {**table.columns, "sales_value": sales},
+        }
+    )
+    return {
+        "privacy": _paid(config, answers, **update),
+        "tables": {**config.tables, "transactions": bounded},
+    }
+
+
+def _noise(answers: int) -> str:
+    """Which noise has the smaller variance: that of Laplace noise is 2 (2/eps_per)^2, of Gaussian noise (2/eps_per)^2,
+    in parts of a bound."""
+    return LAPLACE if 2 * eps_per(answers) ** 2 < laplace_eps_per(answers) ** 2 else GAUSSIAN
+
+
+def laplace_eps_per(answers: int) -> Fraction:
+    """The same where Laplace noise is summed as pure epsilon: an answer costs half a unit."""
+    return 2 * Fraction(EPSILON) / answers
 
 
 def eps_per(answers: int) -> Fraction:
@@ -111,7 +159,7 @@ def _asked(name: str, python: str, file: Path, answers: int, keys: int) -> Relea
         return Released(name, "", without=type(error).__name__)
 
 
-def written(found: Sequence[Row], machine: str, keys: int) -> str:
+def written(found: Sequence[Row], machine: str) -> str:
     """The section of the page."""
     bounds = " and ".join(f"[0, {most:,}] for the {task}" for task, most in BOUNDS.items())
     return "\n".join(
@@ -119,15 +167,22 @@ def written(found: Sequence[Row], machine: str, keys: int) -> str:
             "## Beside other libraries",
             "",
             "Totals over the sample data's households when 1, 10 or 100 such answers together are "
-            f"({EPSILON:g}, {DELTA:g})-differentially private: the median error of {keys} draws, with the 90th "
-            "percentile. The other libraries get a table with one row a household, made without any bound, so that a "
-            "row is a unit; ours is asked in SQL over all rows. Careful bounds are those of an owner who has not seen "
-            f"the data: {bounds}. Where a library finds bounds by itself, that has 15% of an answer's price, 25% in "
-            "ours. In zCDP all have the same rho. "
+            f"({EPSILON:g}, {DELTA:g})-differentially private: the median error of so many draws, between which ends "
+            "it lies with 95%, and in parentheses the 90th percentile. The other libraries get a table with one row a "
+            "household, made without any bound, so that a row is a unit; ours is asked in SQL over all rows. Careful "
+            f"bounds are those of an owner who has not seen the data: {bounds}. "
+            f"In our policy these are `unit_bounds` of the column and `max_rows_per_unit`, with "
+            '`mechanisms = "paper"`. Where a library finds bounds by itself, that has 15% of an answer\'s price, 25% '
+            "in ours. In zCDP all have the same rho. With Laplace noise N answers have epsilon 1/N each: SmartNoise "
+            "always has it, with careful bounds ours has it where that is less noise, which no row of the data decides "
+            f"({', '.join(f'{_noise(n)} for {n}' for n in ANSWERS)}; [accounts with Laplace noise]"
+            "(budget.md#epsilon-units)). "
             f"On {machine}.",
             "",
-            "| library | bounds | " + " | ".join(f"{task}, {n}" for task in COLUMNS for n in ANSWERS) + " |",
-            "|---" * (2 + len(COLUMNS) * len(ANSWERS)) + "|",
+            "| library | bounds | draws | "
+            + " | ".join(f"{task}, {n}" for task in COLUMNS for n in ANSWERS)
+            + " |",
+            "|---" * (3 + len(COLUMNS) * len(ANSWERS)) + "|",
             *(_line(one) for one in found if one.found),
             *(f"\n{one.library}: {one.why}." for one in found if one.why),
         ]
@@ -135,12 +190,21 @@ def written(found: Sequence[Row], machine: str, keys: int) -> str:
 
 
 def _line(one: Row) -> str:
-    return f"| {one.library} | {one.bounds} | " + " | ".join(_cells(one)) + " |"
+    draws = max(map(len, one.found.values()))
+    return f"| {one.library} | {one.bounds} | {draws} | " + " | ".join(_cells(one)) + " |"
 
 
 def _cells(one: Row) -> Iterator[str]:
     for task in COLUMNS:
         for answers in ANSWERS:
             values = sorted(one.found.get((answers, task), []))
-            high = values[min(len(values) - 1, 9 * len(values) // 10)] if values else 0
-            yield f"{percent(median(values))} ({percent(high)})" if values else ""
+            yield _cell(values) if values else ""
+
+
+def _cell(values: Sequence[float]) -> str:
+    """The median, the order statistics that hold that of the law with 95%, and the 90th percentile."""
+    n = len(values)
+    half = math.ceil(1.96 * math.sqrt(n) / 2)
+    low, high = values[max(0, n // 2 - half)], values[min(n - 1, n // 2 + half)]
+    tail = values[min(n - 1, 9 * n // 10)]
+    return f"{percent(median(values))}, {percent(low)} to {percent(high)} ({percent(tail)})"

@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accuracy.peers import table
-from benchmarks.accuracy.peers.table import ANSWERS, ENVIRONMENTS, Row, eps_per, rows, written
-from benchmarks.accuracy.peers.tasks import COLUMNS, Released, errors
-from budget.accounting import guarantee
+from benchmarks.accuracy.peers.table import (
+    ANSWERS,
+    ENVIRONMENTS,
+    LENGTH,
+    Row,
+    eps_per,
+    laplace_eps_per,
+    rows,
+    written,
+)
+from benchmarks.accuracy.peers.tasks import CAREFUL, COLUMNS, Released, errors
+from budget.accounting import epsilon_limit, guarantee
 from dpproxy.backends import sample
 
 
@@ -21,21 +30,32 @@ def test_so_many_answers_have_the_guarantee_that_the_others_get() -> None:
         assert 0.99 < float(min(bound.epsilon for bound in bounds)) <= 1
 
 
+@pytest.mark.parametrize(("answers", "information"), [(1, "0.048712"), (10, "4.871195")])
+def test_an_account_with_laplace_noise_pays_for_as_many(answers: int, information: str) -> None:
+    """Its second filter admits half an epsilon unit for each, and certifies the same to the third digit."""
+    per = laplace_eps_per(answers), Fraction(1, 1_000_000)
+    limit = epsilon_limit(Fraction(information), *per)
+    assert Fraction(answers, 2) <= limit <= Fraction(answers, 2) * Fraction(1002, 1000)
+
+
 @pytest.mark.service
 def test_ours_is_near_the_truth_and_what_was_not_built_is_named(
     tmp_path: Path, sample_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "ANSWERS", (1,))
+    monkeypatch.setattr(table, "OURS", 1)
     file = tmp_path / "sample.duckdb"
     sample.build(sample_data, file)
-    ours, *others = rows(tmp_path, file, sample_data / "dpproxy.toml", str(tmp_path / "none"), 1)
-    assert set(ours.found) == {(1, task) for task in COLUMNS}
+    ours, careful, *others = rows(tmp_path, file, sample_data / "dpproxy.toml", str(tmp_path / "none"), 1)
+    assert set(ours.found) == set(careful.found) == {(1, task) for task in COLUMNS}
+    assert (ours.bounds, careful.bounds) == (LENGTH, CAREFUL)
     assert min(ours.found[1, task][0] for task in COLUMNS) < 0.2, "not both lengths are far too long"
+    assert max(careful.found[1, task][0] for task in COLUMNS) < 0.2, "noise of scale 10,000 and a small bias"
     assert [(one.library, one.why) for one in others] == [
         (name, "its environment was not built") for name in ENVIRONMENTS
     ]
-    page = written([ours, *others], "a machine", 1)
-    assert page.count("\n| dpproxy") == 1
+    page = written([ours, careful, *others], "a machine")
+    assert page.count("\n| dpproxy") == 2
     assert "tumult: its environment was not built." in page
 
 
@@ -50,5 +70,5 @@ def test_what_a_library_raises_stands_in_place_of_its_figures() -> None:
     assert done.without == "ValueError: total sales 1"
     done.ask("careful bounds", lambda *_: 2.0, 1, 2)
     assert errors(done.values["careful bounds"], dict.fromkeys(COLUMNS, 4.0))["total sales"] == [0.5, 0.5]
-    page = written([Row("a library", "careful bounds", {(1, "total sales"): [0.5]})], "a machine", 1)
-    assert "| a library | careful bounds | 50% (50%) |  |  |  |  |  |" in page
+    page = written([Row("a library", "careful bounds", {(1, "total sales"): [0.5]})], "a machine")
+    assert "| a library | careful bounds | 1 | 50%, 50% to 50% (50%) |  |  |  |  |  |" in page
