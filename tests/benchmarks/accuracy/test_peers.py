@@ -70,5 +70,21 @@ def test_what_a_library_raises_stands_in_place_of_its_figures() -> None:
     assert done.without == "ValueError: total sales 1"
     done.ask("careful bounds", lambda *_: 2.0, 1, 2)
     assert errors(done.values["careful bounds"], dict.fromkeys(COLUMNS, 4.0))["total sales"] == [0.5, 0.5]
-    page = written([Row("a library", "careful bounds", {(1, "total sales"): [0.5]})], "a machine")
-    assert "| a library | careful bounds | 1 | 50%, 50% to 50% (50%) |  |  |  |  |  |" in page
+
+
+def test_what_is_lost_is_said_where_it_is_more_than_chance() -> None:
+    near, far = [0.01] * 20, [0.5] * 20
+    spread = [0.02 * n for n in range(20)]
+    of_ours = [
+        Row("dpproxy", LENGTH, {(1, "total sales"): far, (10, "total sales"): near}),
+        Row("dpproxy", CAREFUL, {(1, "total sales"): spread}),
+    ]
+    page = written([*of_ours, Row("a library", CAREFUL, {(1, "total sales"): [0.1] * 20})], "a machine")
+    assert "| a library | careful bounds | 20 | 10%, 10% to 10% (10%) |  |  |  |  |  |" in page
+    assert "by themselves: no library has a smaller median than ours." in page
+    assert (
+        "for all: a library has a smaller median than ours for total sales, 1, none of them by more" in page
+    )
+    assert (
+        "of others: a library has a smaller median than ours for total sales, 1, by more than chance" in page
+    )
