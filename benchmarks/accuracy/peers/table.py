@@ -23,7 +23,7 @@ from dpproxy.config.sections import Config, Privacy
 from dpproxy.deployment.service import Service
 
 ROOT = Path(__file__).parent.parent.parent.parent
-ENVIRONMENTS = {"smartnoise": ("peers", 10), "opendp": ("peers", 1), "tumult": ("tumult", 1)}
+ENVIRONMENTS = {"smartnoise": ("peers", 5), "opendp": ("peers", 1), "tumult": ("tumult", 1)}
 """What the names of the environments end in, and how many draws a key there are: most cost seconds."""
 OURS = 10
 """The same of ours, which are questions of one deployment."""
@@ -217,7 +217,7 @@ def _won(found: Sequence[Row], bounds: str, others: str) -> str:
 
 
 def _line(one: Row) -> str:
-    draws = max(map(len, one.found.values()))
+    draws = " to ".join(dict.fromkeys(str(pick(map(len, one.found.values()))) for pick in (min, max)))
     return f"| {one.library} | {one.bounds} | {draws} | " + " | ".join(_cells(one)) + " |"
 
 
