@@ -238,9 +238,9 @@ spark: $(VENV)-spark/.ready
 	$(VENV)-spark/bin/python -m pytest -k spark tests/dpproxy/backends/test_backends.py tests/dpproxy/backends/test_spark.py tests/dpproxy/engine/test_keys.py tests/dpproxy/engine/test_gaps.py tests/dpproxy/backends/test_same_on_all.py tests/rewriter tests/benchmarks/scale/test_spark.py
 	$(VENV)-spark/bin/python -m benchmarks.scale.spark
 
-# Everything that CI runs, first the checks of `make lint`; on twice as many workers as cores, since many tests wait for
-# a disk or a clock.
-WORKERS ?= $(shell expr 2 \* $$(nproc))
+# Everything that CI runs, first the checks of `make lint`; on three workers for two cores, since many tests wait for a
+# disk or a clock. With four there is a seventh more to compute.
+WORKERS ?= $(shell expr 3 \* $$(nproc) / 2)
 test: lint
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=20
 
