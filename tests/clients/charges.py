@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -60,20 +62,22 @@ def charges(world: World, corpus: Path, folder: Path, expected: Path) -> Iterato
     All tools ask as one analyst, so that what one has paid for the next has for nothing; another one asks each
     statement on data without reuse.
     """
-    for tool in TOOLS:
-        before = _used(world)
-        found = replay(
-            world, corpus, folder, "--expected", str(expected), "--level", "types", "--clients", tool
-        )
-        spent = [now - then for now, then in zip(_used(world), before, strict=True)]
-        assert not found.unexplained()
-        kinds = f"{found.total} on catalogs, settings and constants"
-        yield Charged(tool, kinds, f"{found.passed} as PostgreSQL's", *spent)
-        for sql in (*_on_data(corpus, tool), *BY_THEMSELVES.get(tool, ())):
-            before = _used(world)
-            answer, _ = [_asked(world, sql, analyst) for analyst in ANALYSTS]
-            spent = [now - then for now, then in zip(_used(world), before, strict=True)]
-            yield Charged(tool, f"`{_short(sql)}`", answer, *spent)
+    with ExitStack() as stack:
+        accounts = [stack.enter_context(world.connect(user=analyst)) for analyst in ANALYSTS]
+        for tool in TOOLS:
+            before = _used(accounts)
+            found = replay(
+                world, corpus, folder, "--expected", str(expected), "--level", "types", "--clients", tool
+            )
+            spent = [now - then for now, then in zip(_used(accounts), before, strict=True)]
+            assert not found.unexplained()
+            kinds = f"{found.total} on catalogs, settings and constants"
+            yield Charged(tool, kinds, f"{found.passed} as PostgreSQL's", *spent)
+            for sql in (*_on_data(corpus, tool), *BY_THEMSELVES.get(tool, ())):
+                before = _used(accounts)
+                answer, _ = [_asked(world, sql, analyst) for analyst in ANALYSTS]
+                spent = [now - then for now, then in zip(_used(accounts), before, strict=True)]
+                yield Charged(tool, f"`{_short(sql)}`", answer, *spent)
 
 
 def table(rows: Sequence[Charged]) -> str:
@@ -105,12 +109,11 @@ def _asked(world: World, sql: str, analyst: str) -> str:
     return f"{rows} row{'' if rows == 1 else 's'}{', paid before' if replayed else ''}"
 
 
-def _used(world: World) -> tuple[Fraction, Fraction, Fraction]:
+def _used(accounts: Sequence[psycopg.Connection[Any]]) -> tuple[Fraction, Fraction, Fraction]:
     """Information and calls with reuse, information without."""
     found = []
-    for analyst in ANALYSTS:
-        with world.connect(user=analyst) as connection:
-            used = dict(connection.execute("SELECT unit, used FROM dpproxy.budget").fetchall())
+    for connection in accounts:
+        used: dict[str, str] = dict(connection.execute("SELECT unit, used FROM dpproxy.budget").fetchall())
         found += [Fraction(used["information"]), Fraction(used["calls"])]
     return found[0], found[1], found[2]
 
