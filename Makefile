@@ -120,7 +120,7 @@ adversary-mutants: $(VENV)/.dev
 
 # Forty mistakes in the code and three leaks that were there: which detector finds each, after how many seconds. MUTANTS: words
 # of their names or files, all otherwise; "none" is the code as it is. DETECTORS: some of own, near, worlds, oracle, stability,
-# audit, simulator, replay, engine, all otherwise. Hours for all.
+# audit, simulator, replay, adversary, engine, all otherwise. Hours for all.
 MUTANTS ?=
 DETECTORS ?=
 mutants: $(VENV)/.dev

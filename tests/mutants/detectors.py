@@ -88,6 +88,7 @@ DETECTORS = (
     Detector("audit", 300, tests("tests/audit"), "tests/audit"),
     Detector("simulator", 180, make("simulate", "SECONDS=120"), "simulate:"),
     Detector("replay", 180, make("replay", "SECONDS=120"), "replay:"),
+    Detector("adversary", 180, make("adversary", "SECONDS=120"), "adversary:"),
     Detector(
         "engine", 600, tests("tests/dpproxy/engine", "tests/dpproxy/server", "tests/budget"), "tests/dpproxy"
     ),
