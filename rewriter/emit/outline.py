@@ -39,6 +39,8 @@ Identity = tuple[str, ...]
 """A text that equal expressions have, and how the columns are declared that it reads."""
 MOST_APART = 4
 """Of the sets of public tables that are left out of a question's rows."""
+MOST_TRIED = 64
+"""So many sets are looked at, the largest first: their number doubles with each table."""
 _EXACT = (*INTEGERS, Type.NUMERIC)
 """Types of which a value that is not NULL is a number."""
 
@@ -142,9 +144,13 @@ def listed(source: Source) -> bool:
 def one_each(relation: Relation, aliases: Iterable[str], given: Iterable[str]) -> bool:
     """Whether a row of the `given` sources meets one row at most of each of the others: by its key, one after the
     other."""
-    left, known = set(aliases), set(given)
+    return _in_turn({name: _found_by(relation, name) for name in aliases}, given)
+
+
+def _in_turn(found_by: Mapping[str, set[str] | None], given: Iterable[str]) -> bool:
+    left, known = set(found_by), set(given)
     while left:
-        found = {name for name in left if (by := _found_by(relation, name)) is not None and by <= known}
+        found = {name for name in left if (by := found_by[name]) is not None and by <= known}
         if not found:
             return False
         left, known = left - found, known | found
@@ -162,15 +168,17 @@ def _separable(relation: Relation) -> Iterator[frozenset[str]]:
     if any(condition.find(exp.Query) for condition in relation.conditions):
         return  # it may read them
     outside = {name for name, _ in leaves(*chain(*(join.outside for join in relation.semi_joins)))}
-    public = [s for s in relation.sources if listed(s) and s.alias not in outside]
-    for size in range(len(public), 0, -1):
-        for chosen in combinations(public, size):
-            aliases = frozenset(s.alias for s in chosen)
-            others = [s for s in relation.sources if s.alias not in aliases]
-            needed = {name for name, _ in leaves(*chain(*(s.on or () for s in others)))}
-            needed = needed.union(*(_found_by(relation, s.alias) or () for s in others if s in public))
-            if not aliases & needed and one_each(relation, aliases, (s.alias for s in others)):
-                yield aliases
+    public = [s.alias for s in relation.sources if listed(s) and s.alias not in outside]
+    found_by = {alias: _found_by(relation, alias) for alias in public}
+    needs = {s.alias: {name for name, _ in leaves(*(s.on or ()))} for s in relation.sources}
+    needs |= {alias: needs[alias] | (by or set()) for alias, by in found_by.items()}
+    sizes = (combinations(public, size) for size in range(len(public), 0, -1))
+    for chosen in islice(chain.from_iterable(sizes), MOST_TRIED):
+        aliases = frozenset(chosen)
+        others = [s.alias for s in relation.sources if s.alias not in aliases]
+        needed = set[str]().union(*(needs[name] for name in others))
+        if not aliases & needed and _in_turn({alias: found_by[alias] for alias in chosen}, others):
+            yield aliases
 
 
 def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, parameters: Parameters) -> Outline:
