@@ -169,7 +169,7 @@ class QueryEngine:
         constants: list[Texts] = []
         shown: dict[int, ReleasedTable] = {}
         brake = self._brake(request)
-        reused = self._reuse(request)
+        reused = reuse(request.settings)
         share: Cost | None = None
         done = 0
         while done < len(prepared.columns):
@@ -239,12 +239,6 @@ class QueryEngine:
                 settings.pop(UNITS, None)
         return settings
 
-    @staticmethod
-    def _reuse(request: QueryRequest) -> Reuse:
-        """Whether what is implied is bought all the same: a published answer is, since it is renewed by itself."""
-        wish = reuse(request.settings)
-        return wish if request.kept is None else "off"
-
     def _climb(
         self, request: QueryRequest, sought: Target, node: BoundNode, account: str, epoch: str
     ) -> Climb:
@@ -308,7 +302,7 @@ class QueryEngine:
 
     def _enough(self, request: QueryRequest, climb: Climb, account: str) -> ReleasedTable | None:
         """An implied answer whose error is small enough, or any where the session takes all; None without one."""
-        if (wish := self._reuse(request)) == "off":
+        if (wish := reuse(request.settings)) == "off" or request.kept is not None:
             return None
         found = self._purchases.implied(climb.plans[max(climb.plans)], account, "off")
         if found is None or not (wish == "always" or climb.met(found.table)):
@@ -443,7 +437,7 @@ class QueryEngine:
         self, request: QueryRequest, plan: ReleasePlan, node: BoundNode, epoch: str, account: str
     ) -> Explained:
         """A plan with what other levels of it cost this account, where they can be bought, and with what is implied."""
-        wish = self._reuse(request)
+        wish = reuse(request.settings)
         sought = target(self._config.privacy, request.settings)
         free = self._purchases.implied(plan, account, wish if sought is None else "off")
         if free is not None and free.rest is not None:

@@ -93,19 +93,22 @@ class Purchases:
         epoch: str,
         accept: Accept,
         reuse: Reuse = "off",
+        before: Collection[bytes] = (),
     ) -> dict[bytes, ReleasedTable]:
         """The result of every plan by its request key, paid for by the accounts of `chain`, the analyst's own first.
 
         `accept` is called with what is to be bought, and the most that it can cost, before anything is reserved;
-        `reuse`: whether what is implied is not bought.
+        `reuse`: whether what is implied is not bought; `before`: the measurements that this statement has got already.
+        They alone imply a part of a published answer, which is renewed by itself.
         """
         plans = list({plan.request_key: plan for plan in plans}.values())
         results = self._replayed(request, [p for p in plans if not p.rungs], chain[0])
+        among = None if request.kept is None else before
         wanted, parts, joined = [], {}, {}
         for plan in plans:
             if plan.request_key in results:
                 continue
-            found = None if reuse == "off" else self.implied(plan, chain[0], reuse)
+            found = None if reuse == "off" else self.implied(plan, chain[0], reuse, among)
             if found is None or not (found.rest is not None or found.within or reuse == "always"):
                 wanted.append(plan)
                 continue
@@ -117,12 +120,14 @@ class Purchases:
             if found.rest is not None:
                 wanted.append(found.rest)
                 parts[plan.request_key] = plan, found
-        later = [] if reuse == "off" or len(wanted) == 1 else _following(wanted)
+        follow = [] if reuse == "off" or not wanted or len(plans) == 1 else _following(plans)
+        later = [plan for plan in follow if plan in wanted]
         accepted = self._accepted(wanted, chain, accept) if later else accept
         first = [plan for plan in wanted if plan not in later]
         bought = self._bought(request, first, chain, epoch, accepted)
         if later:
-            bought |= self.results(request, later, chain, epoch, accepted, reuse)
+            made = {step.request_key for plan in plans if plan not in later for step in (plan, *plan.rungs)}
+            bought |= self.results(request, later, chain, epoch, accepted, reuse, made.union(before))
         if joined:
             # Where the rest came to no length, all of it is bought.
             whole = self.results(request, [p for p, _ in joined.values()], chain, epoch, accept, reuse)
@@ -140,21 +145,26 @@ class Purchases:
             }
         )
 
-    def implied(self, plan: ReleasePlan, account: str, reuse: Reuse) -> ImpliedAnswer | None:
+    def implied(
+        self, plan: ReleasePlan, account: str, reuse: Reuse, among: Collection[bytes] | None = None
+    ) -> ImpliedAnswer | None:
         """What this account's purchases imply about a plan, None where that is nothing, or it has paid for the plan.
 
         It is all of the plan, whatever its error. Where that is not known, or not what `reuse` takes, it is some of its
-        measures, if less is to be bought then; with `off` never.
+        measures, if less is to be bought then; with `off` never. `among`: the measurements that may imply something,
+        None for all.
         """
         none: Sought = {}
         top = is_top_k(plan.selection) and plan.node.cells is not None
         asked = _within_effort(_of_all_groups, plan, plan) if top else plan
         keys: Sought = {}
-        if plan.free is None:
+        if plan.free is None and (among is None or among):
             keys = _within_effort(sought, asked, none) | _within_effort(sought_apart, asked, none)
         if not keys:
             return None
         owned = self._ledger.owned(account, list(keys))
+        if among is not None:
+            owned = [one for one in owned if one.request_key in among]
         if not owned or not (missing := self._missing(plan, account)):
             return None
         found = implied(asked, keys, owned, self._ledger.stored, self._rows)

@@ -94,6 +94,23 @@ def test_a_length_is_chosen_once_for_all_refreshes(service: Service) -> None:
     assert used(service) == 3
 
 
+def test_totals_are_added_up_from_what_the_same_answer_bought(service: Service) -> None:
+    clock = Clock(service)
+    visits = "SELECT town, SUM(seconds) AS s FROM visits JOIN people USING (person_id)"
+    for name in ("again", "towns"):
+        publish(service, f"CREATE TABLE published.{name} AS {visits} GROUP BY ROLLUP (town)")
+        assert used(service) == 1, "and nothing for the same again"
+    publish(service, f"CREATE TABLE published.whole AS {visits.replace('town, ', '')}")
+    assert used(service) == 2, "what other statements have bought implies nothing"
+    for day in (1, 2):
+        parts = rows(service, "SELECT SUM(s) FROM published.towns WHERE town IS NOT NULL")
+        assert parts == rows(service, "SELECT s FROM published.towns WHERE town IS NULL")
+        assert parts != rows(service, "SELECT s FROM published.whole")
+        clock.tomorrow(service)
+        service.publishing.refresh_due(clock.now)
+        assert used(service) == 2 + 2 * day
+
+
 def test_one_of_two_proxies_renews_and_both_show_it(tmp_path: Path) -> None:
     """Two fronts on one ledger; the second reads what the first publishes."""
     with Embedded.start(tmp_path / "server", durable=True) as server, ExitStack() as stack:
