@@ -66,10 +66,10 @@ coverage: $(VENV)/.dev $(VENV)-tpch/.ready $(VENV)-tpcds/.ready
 	$(PY) -m benchmarks.corpora.coverage
 
 # Errors of business questions over the sample data, a shop of 100,000 customers and TPC-H, with fresh keys: docs/accuracy.md. KEYS
-# (20) is how many, PARTS which of sample, precision, choices, dashboard, newcomer, shop, tpch, times (beside caps and ranks) and peers; some minutes a key, most of them
+# (20) is how many, PARTS which of sample, precision, choices, dashboard, splits, newcomer, shop, tpch, times (beside caps and ranks) and peers; some minutes a key, most of them
 # TPC-H's, which is left out where its generator cannot be installed.
 KEYS ?= 20
-PARTS ?= sample precision choices dashboard newcomer shop tpch times peers
+PARTS ?= sample precision choices dashboard splits newcomer shop tpch times peers
 accuracy: $(VENV)/.bench
 	-$(MAKE) --keep-going $(VENV)-tpch/.ready $(VENV)-peers/.ready $(VENV)-tumult/.ready
 	$(PY) -m benchmarks.accuracy --keys $(KEYS) --parts $(PARTS) --tpch $(VENV)-tpch --venv $(VENV)

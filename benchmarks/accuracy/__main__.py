@@ -25,6 +25,7 @@ from benchmarks.accuracy.page import Part, plot, written
 from benchmarks.accuracy.peers import table as peers
 from benchmarks.accuracy.precision import measured, written_for_levels
 from benchmarks.accuracy.questions import questions
+from benchmarks.accuracy.splits import splits, written_for_splits
 from benchmarks.accuracy.times import times
 from benchmarks.accuracy.times import written as times_written
 from benchmarks.corpora.tpch import POLICY
@@ -112,7 +113,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--parts",
         nargs="+",
-        default=["sample", "precision", "choices", "dashboard", "newcomer", "shop", "tpch", "times", "peers"],
+        default=[
+            *("sample", "precision", "choices", "dashboard", "splits"),
+            *("newcomer", "shop", "tpch", "times", "peers"),
+        ],
     )
     options = parser.parse_args(arguments)
     console, keys, missed = Console(width=170), options.keys, False
@@ -130,6 +134,9 @@ def main(arguments: Sequence[str]) -> int:
         for part in options.parts:
             if part == "times":
                 _kept_on_page(part, times_written(times(folder), machine()), console)
+                continue
+            if part == "splits":
+                _kept_on_page(part, written_for_splits(splits(ROOT / "sample_data")), console)
                 continue
             if part == "newcomer":
                 file = folder / "newcomer.duckdb"
