@@ -82,10 +82,16 @@ def of_sample(folder: Path, keys: int) -> list[Measured]:
 
 def of_shop(folder: Path, keys: int) -> list[Measured]:
     """The questions over the shop."""
+    return ask_all(*made_shop(folder), questions("shop"), keys)
+
+
+def made_shop(folder: Path) -> tuple[Path, Path]:
+    """The shop and its policy."""
     file, policy = folder / "shop.duckdb", folder / "shop.toml"
-    shop.make(file)
-    policy.write_text(shop.POLICY)
-    return ask_all(file, policy, questions("shop"), keys)
+    if not file.exists():
+        shop.make(file)
+        policy.write_text(shop.POLICY)
+    return file, policy
 
 
 def of_tpch(folder: Path, keys: int, generator: Path, queries: Path) -> list[Measured]:
@@ -147,7 +153,8 @@ def main(arguments: Sequence[str]) -> int:
             if part == "choices":
                 file, policy = folder / "choices.duckdb", ROOT / "sample_data" / "dpproxy.toml"
                 sample.build(ROOT / "sample_data", file)
-                chosen = choices(file, policy, questions("sample"))
+                chosen = choices(file, policy, [*questions("sample"), *questions("newcomer")])
+                chosen += choices(*made_shop(folder), questions("shop"))
                 missed |= max(one.ratio for one in chosen) > MOST
                 _kept_on_page(part, written_for_choices(chosen, machine()), console)
                 continue

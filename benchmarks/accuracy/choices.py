@@ -14,10 +14,11 @@ from typing import Any
 from benchmarks.accuracy.asking import deployment
 from benchmarks.accuracy.questions import Question
 from dpproxy.deployment.service import Service
+from dpproxy.server.local_client import ClientError
 
-PREFACE = """The mechanism that answers each count of the questions above, at one unit a measure, and what others would
-cost for noise of the same size, by the prices that are known before: `EXPLAIN` shows them. Clipped totals, quantiles
-and the like are left out, whose error depends on the data."""
+PREFACE = """The mechanism that answers each count of the business questions, the newcomer's and the shop's above, at
+one unit a measure, and what others would cost for noise of the same size, by the prices that are known before:
+`EXPLAIN` shows them. Clipped totals, quantiles and the like are left out, whose error depends on the data."""
 MOST = 1.1
 _UNITS = re.compile(r"(?:^|, )(?P<name>[A-Z][\w ,]*? )?(?P<units>[\d.]+)(?= information|, )")
 _INSTEAD = "Instead, for the same noise"
@@ -49,14 +50,17 @@ def choices(file: Path, policy: Path, asked: Sequence[Question]) -> list[Chosen]
 
 
 def _explained(service: Service, sql: str) -> list[dict[str, Any]]:
-    document = asyncio.run(service.ask("chooser", f"EXPLAIN (FORMAT JSON) {sql}")).rows[0][0]
+    try:
+        document = asyncio.run(service.ask("chooser", f"EXPLAIN (FORMAT JSON) {sql}")).rows[0][0]
+    except ClientError:
+        return []  # refused, as some of the newcomer's are
     assert document is not None
     explained: list[dict[str, Any]] = json.loads(document)
     return explained
 
 
 def _nodes(document: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for aggregate in document[0]["Plan"].get("Plans", ()):
+    for aggregate in (aggregate for one in document for aggregate in one["Plan"].get("Plans", ())):
         yield from aggregate.get("Plans", ())
 
 
