@@ -12,6 +12,8 @@ import sys
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from rich.console import Console
@@ -34,6 +36,7 @@ from benchmarks.page_parts import rewritten
 from dpproxy.backends import sample
 
 ROOT = Path(__file__).parent.parent.parent
+SAMPLE_DATA = ROOT / "sample_data"
 KEPT = ROOT / ".bench" / "accuracy"
 PAGE = ROOT / "docs" / "accuracy.md"
 HEADER = """# Accuracy
@@ -60,52 +63,132 @@ TPCH = """TPC-H's queries that aggregate private rows, with data and policy of [
 factor 0.1, and the customer is the privacy unit."""
 
 
-def kept(name: str, keys: int, measure: Callable[[], list[Measured]], console: Console) -> list[Measured]:
-    """A part's figures, measured now or in a run that was interrupted."""
-    file = KEPT / f"{name} {keys}"
-    if not file.exists():
-        console.print(f"{name} (load {os.getloadavg()[0]:.1f})")
-        KEPT.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(".new")
-        new.write_bytes(pickle.dumps(measure()))
-        new.rename(file)
-    found: list[Measured] = pickle.loads(file.read_bytes())
-    return found
+@dataclass
+class Run:
+    """Measures the parts of the page.
 
+    Attributes:
+        folder: for databases and deployments.
+        keys: how many.
+        tpch: the environment with tpchgen-cli and TPC-H's queries, if there is one.
+        venv: what the names of the other libraries' environments begin with.
+        missed: a target, so far.
+    """
 
-def of_sample(folder: Path, keys: int) -> list[Measured]:
-    """The questions over the sample data."""
-    file = folder / "sample.duckdb"
-    sample.build(ROOT / "sample_data", file)
-    return ask_all(file, ROOT / "sample_data" / "dpproxy.toml", questions("sample"), keys)
+    folder: Path
+    keys: int
+    tpch: Path | None
+    venv: str
+    console: Console
+    missed: bool = False
 
+    @cached_property
+    def data(self) -> tuple[Path, Path]:
+        """The sample data and their policy."""
+        file = self.folder / "sample.duckdb"
+        sample.build(SAMPLE_DATA, file)
+        return file, SAMPLE_DATA / "dpproxy.toml"
 
-def of_shop(folder: Path, keys: int) -> list[Measured]:
-    """The questions over the shop."""
-    return ask_all(*made_shop(folder), questions("shop"), keys)
-
-
-def made_shop(folder: Path) -> tuple[Path, Path]:
-    """The shop and its policy."""
-    file, policy = folder / "shop.duckdb", folder / "shop.toml"
-    if not file.exists():
+    @cached_property
+    def shop(self) -> tuple[Path, Path]:
+        """The shop and its policy."""
+        file, policy = self.folder / "shop.duckdb", self.folder / "shop.toml"
         shop.make(file)
         policy.write_text(shop.POLICY)
-    return file, policy
+        return file, policy
+
+    def of_sample(self) -> str:
+        """The business questions."""
+        return self._asked(
+            "sample", "The sample data", SAMPLE, lambda: ask_all(*self.data, questions("sample"), self.keys)
+        )
+
+    def of_shop(self) -> str:
+        """The questions over the shop."""
+        title = "A shop of 100,000 customers"
+        return self._asked("shop", title, SHOP, lambda: ask_all(*self.shop, questions("shop"), self.keys))
+
+    def of_tpch(self) -> str:
+        """TPC-H's queries."""
+        queries = [*(self.tpch / "sources").glob("sqlglot-*.tar.gz")] if self.tpch else []
+        generator = self.tpch / "bin" / "tpchgen-cli" if self.tpch else Path()
+        if not queries or not generator.exists():
+            why = "its generator or its queries could not be installed"
+            return written(Part("tpch", "TPC-H", TPCH, why=why), machine())
+
+        def measure() -> list[Measured]:
+            file, policy = self.folder / "tpch.duckdb", self.folder / "tpch.toml"
+            tpch.make(file, generator)
+            policy.write_text(POLICY)
+            return ask_all(file, policy, tpch.questions(queries[0]), self.keys)
+
+        return self._asked("tpch", "TPC-H", TPCH, measure)
+
+    def precision(self) -> str:
+        """Units for wanted errors."""
+        keys = min(self.keys, 5)
+        return written_for_levels(measured(*self.data, questions("sample"), keys), machine(), keys)
+
+    def choices(self) -> str:
+        """Mechanisms and what others would cost."""
+        chosen = choices(*self.data, [*questions("sample"), *questions("newcomer")])
+        chosen += choices(*self.shop, questions("shop"))
+        self.missed |= max(one.ratio for one in chosen) > MOST
+        return written_for_choices(chosen, machine())
+
+    def dashboard(self) -> str:
+        """Dashboards with reuse."""
+        keys = min(self.keys, 3)
+        return written_for_dashboards(charted(*self.data, keys), machine(), keys)
+
+    def splits(self) -> str:
+        """Splits of cubes."""
+        return written_for_splits(splits(SAMPLE_DATA))
+
+    def newcomer(self) -> str:
+        """A newcomer's questions."""
+        keys = min(self.keys, 5)
+        return written_for_newcomers(ask_newcomers(*self.data, keys), machine(), keys)
+
+    def times(self) -> str:
+        """Seconds of clipped totals."""
+        return times_written(times(self.folder), machine())
+
+    def peers(self) -> str:
+        """Other libraries."""
+        return peers.written(peers.rows(self.folder, *self.data, self.venv, self.keys), machine())
+
+    def _asked(self, name: str, title: str, preface: str, measure: Callable[[], list[Measured]]) -> str:
+        part = Part(name, title, preface, self._kept(name, measure), self.keys)
+        self.missed |= any(one.met is False for one in part.found)
+        plot(ROOT / "docs" / "accuracy" / f"{name}.svg", part)
+        return written(part, machine())
+
+    def _kept(self, name: str, measure: Callable[[], list[Measured]]) -> list[Measured]:
+        """A part's figures, measured now or in a run that was interrupted."""
+        file = KEPT / f"{name} {self.keys}"
+        if not file.exists():
+            self.console.print(f"{name} (load {os.getloadavg()[0]:.1f})")
+            KEPT.mkdir(parents=True, exist_ok=True)
+            new = file.with_suffix(".new")
+            new.write_bytes(pickle.dumps(measure()))
+            new.rename(file)
+        found: list[Measured] = pickle.loads(file.read_bytes())
+        return found
 
 
-def of_tpch(folder: Path, keys: int, generator: Path, queries: Path) -> list[Measured]:
-    """TPC-H's queries."""
-    file, policy = folder / "tpch.duckdb", folder / "tpch.toml"
-    tpch.make(file, generator)
-    policy.write_text(POLICY)
-    return ask_all(file, policy, tpch.questions(queries), keys)
-
-
-def _kept_on_page(part: str, text: str, console: Console) -> None:
-    console.print(text, markup=False, soft_wrap=True)
-    page = rewritten(PAGE.read_text() if PAGE.exists() else "", "", HEADER)
-    PAGE.write_text(rewritten(page, part, text))
+PARTS: dict[str, Callable[[Run], str]] = {
+    "sample": Run.of_sample,
+    "precision": Run.precision,
+    "choices": Run.choices,
+    "dashboard": Run.dashboard,
+    "splits": Run.splits,
+    "newcomer": Run.newcomer,
+    "shop": Run.of_shop,
+    "tpch": Run.of_tpch,
+    "times": Run.times,
+    "peers": Run.peers,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -114,82 +197,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--keys", type=int, default=20)
     parser.add_argument("--tpch", type=Path, help="the environment with tpchgen-cli and TPC-H's queries")
     parser.add_argument(
-        "--venv", type=Path, help="what the names of the other libraries' environments begin with"
+        "--venv", default="", help="what the names of the other libraries' environments begin with"
     )
-    parser.add_argument(
-        "--parts",
-        nargs="+",
-        default=[
-            *("sample", "precision", "choices", "dashboard", "splits"),
-            *("newcomer", "shop", "tpch", "times", "peers"),
-        ],
-    )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=[*PARTS])
     options = parser.parse_args(arguments)
-    console, keys, missed = Console(width=170), options.keys, False
     with tempfile.TemporaryDirectory(prefix="accuracy-") as name:
-        folder = Path(name)
-        parts: dict[str, tuple[str, str, Callable[[], list[Measured]]]] = {
-            "sample": ("The sample data", SAMPLE, lambda: of_sample(folder, keys)),
-            "shop": ("A shop of 100,000 customers", SHOP, lambda: of_shop(folder, keys)),
-        }
-        queries = [*(options.tpch / "sources").glob("sqlglot-*.tar.gz")] if options.tpch else []
-        generator = options.tpch / "bin" / "tpchgen-cli" if options.tpch else Path()
-        made = bool(queries) and generator.exists()
-        if made:
-            parts["tpch"] = ("TPC-H", TPCH, lambda: of_tpch(folder, keys, generator, queries[0]))
+        run = Run(Path(name), options.keys, options.tpch, options.venv, Console(width=170))
         for part in options.parts:
-            if part == "times":
-                _kept_on_page(part, times_written(times(folder), machine()), console)
-                continue
-            if part == "splits":
-                _kept_on_page(part, written_for_splits(splits(ROOT / "sample_data")), console)
-                continue
-            if part == "newcomer":
-                file = folder / "newcomer.duckdb"
-                sample.build(ROOT / "sample_data", file)
-                asked = ask_newcomers(file, ROOT / "sample_data" / "dpproxy.toml", min(keys, 5))
-                _kept_on_page(part, written_for_newcomers(asked, machine(), min(keys, 5)), console)
-                continue
-            if part == "choices":
-                file, policy = folder / "choices.duckdb", ROOT / "sample_data" / "dpproxy.toml"
-                sample.build(ROOT / "sample_data", file)
-                chosen = choices(file, policy, [*questions("sample"), *questions("newcomer")])
-                chosen += choices(*made_shop(folder), questions("shop"))
-                missed |= max(one.ratio for one in chosen) > MOST
-                _kept_on_page(part, written_for_choices(chosen, machine()), console)
-                continue
-            if part == "precision":
-                file = folder / "precision.duckdb"
-                sample.build(ROOT / "sample_data", file)
-                levels = min(keys, 5)
-                at = measured(file, ROOT / "sample_data" / "dpproxy.toml", questions("sample"), levels)
-                _kept_on_page(part, written_for_levels(at, machine(), levels), console)
-                continue
-            if part == "dashboard":
-                file = folder / "dashboard.duckdb"
-                sample.build(ROOT / "sample_data", file)
-                few = min(keys, 3)
-                charts = charted(file, ROOT / "sample_data" / "dpproxy.toml", few)
-                _kept_on_page(part, written_for_dashboards(charts, machine(), few), console)
-                continue
-            if part == "peers":
-                file, policy = folder / "peers.duckdb", ROOT / "sample_data" / "dpproxy.toml"
-                sample.build(ROOT / "sample_data", file)
-                found_of_all = peers.rows(folder, file, policy, str(options.venv), keys)
-                _kept_on_page(part, peers.written(found_of_all, machine()), console)
-                continue
-            if part in parts:
-                title, preface, measure = parts[part]
-                found = Part(part, title, preface, kept(part, keys, measure, console), keys)
-                missed |= any(one.met is False for one in found.found)
-                plot(ROOT / "docs" / "accuracy" / f"{part}.svg", found)
-            else:
-                why = "its generator or its queries could not be installed"
-                found = Part(part, "TPC-H", TPCH, why=why)
-            _kept_on_page(part, written(found, machine()), console)
+            text = PARTS[part](run)
+            run.console.print(text, markup=False, soft_wrap=True)
+            page = rewritten(PAGE.read_text() if PAGE.exists() else "", "", HEADER)
+            PAGE.write_text(rewritten(page, part, text))
     for part in options.parts:
-        (KEPT / f"{part} {keys}").unlink(missing_ok=True)
-    return int(missed)
+        (KEPT / f"{part} {options.keys}").unlink(missing_ok=True)
+    return int(run.missed)
 
 
 if __name__ == "__main__":
