@@ -215,10 +215,13 @@ def _world(
             clone.load_public(table, first.backend.read_public(table))
     planner = Planner(first.policy, clone, first.backend.dialect)
     engines = {}
+    nonces: dict[str, bytes] = {}
     for side, found in checked.items():
         database = stack.enter_context(server.database())
         ledger = Ledger.open(server.embedded.conninfo(dbname=database), first.pinned, instance=side)
         stack.callback(ledger.close)
+        # A plan is noted with its keys at the statement, and the sides share their planner.
+        ledger.epochs._nonces = nonces
         guarded = RollbackGuardedLedger(ledger, MarkFile(folder / side / "key", *KEYS.all))
         stack.callback(guarded.close)
         generation = guarded.generations.begin(side)
