@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
 from budget.units import MOST, MOST_UNITS, UNBOUNDED, shown
@@ -262,6 +262,14 @@ class Settled:
     charged: Charge
     left: Charge
     stored_before: bool
+
+
+class ReplayNote(NamedTuple):
+    """That `account` was shown the answer of `request_key` again; `attributed`: as of ReserveRequest."""
+
+    account: str
+    request_key: bytes
+    attributed: str = ""
 
 
 @dataclass(frozen=True)

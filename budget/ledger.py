@@ -35,6 +35,7 @@ from budget.account import (
     OwnedMeasure,
     Pinned,
     PolicyChanged,
+    ReplayNote,
     Reservation,
     ReserveRequest,
     Settled,
@@ -277,6 +278,13 @@ class Ledger:
         if rows:
             self._durable.add((account, request_key))
         return rows[0][0] if rows else None
+
+    def note_replays(self, notes: Sequence[ReplayNote]) -> bool:
+        """Notes, durably and in their order, answers that were shown again; False where not all were paid for."""
+        accounts, keys, attributed = map(list, zip(*notes, strict=True))
+        values = {"accounts": accounts, "request_keys": keys, "attributed": attributed}
+        ((noted,),) = self._store.rows(statements.NOTE_REPLAYS, **values)
+        return bool(noted == len(notes))
 
     def choices(self, account: str, keys: Sequence[bytes]) -> dict[bytes, tuple[int, bytes]]:
         """The private choices that this account has paid for, by what they were made for: a place in an answer."""

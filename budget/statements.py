@@ -368,6 +368,30 @@ commit AS MATERIALIZED (
 SELECT found.answer FROM found CROSS JOIN commit WHERE commit.waits IS NOT NULL
 """
 
+NOTE_REPLAYS = """
+WITH noted AS (
+    INSERT INTO dpproxy_ledger.entry (
+        reservation, account, own, stage, kind, at_most_information, at_most_calls, at_most_epsilon,
+        information, calls, epsilon, period_number, written_at, release_key, replayed, query, mechanism, attributed
+    )
+    SELECT gen_random_uuid(), given.account, true, 1, 'replay', 0, 0, 0, 0, 0, 0, account.period_number,
+        GREATEST(account.seen_at, clock_timestamp()), found.release_key, true, found.query, found.mechanism,
+        given.attributed
+    FROM unnest(%(accounts)s::text[], %(request_keys)s::bytea[], %(attributed)s::text[])
+        WITH ORDINALITY AS given (account, request_key, attributed, place)
+    JOIN dpproxy_ledger.account AS account ON account.name = given.account
+    CROSS JOIN LATERAL (
+        SELECT request.release_key, request.query, request.mechanism
+        FROM dpproxy_ledger.request AS request
+        WHERE request.account = given.account AND request.request_key = given.request_key
+        ORDER BY request.number LIMIT 1
+    ) AS found
+    ORDER BY given.place
+    RETURNING number
+)
+SELECT count(*)::integer FROM noted
+"""
+
 CHOICES = """
 SELECT choice.choice_key, choice.place, answer.answer
 FROM dpproxy_ledger.choice AS choice

@@ -30,6 +30,12 @@ class _Repeat:
     rows: tuple[LastRow, ...]
     result: StepResult
 
+    def shown(self, request: QueryRequest) -> StepResult:
+        """The answer, shown once more."""
+        request.paid.replayed = 1
+        request.last.again(self.rows)
+        return self.result
+
 
 class Repeats:
     """The statements that were answered by one replay each; for any thread."""
@@ -42,24 +48,31 @@ class Repeats:
 
         Raises LedgerError.
         """
-        found = cast(_Repeat | None, self._kept.known(_key(request, epoch)))
-        if found is None or not self._current(request, found):
+        found = self._current(request, epoch)
+        if found is None:
             return None
         with request.stages.during("replay"):
             stored = self._ledger.replay(found.account, found.request_key, request.attributed)
-        if stored != found.stored:
-            return None
-        request.paid.replayed = 1
-        request.last.again(found.rows)
-        return found.result
+        return found.shown(request) if stored == found.stored else None
 
-    def _current(self, request: QueryRequest, found: _Repeat) -> bool:
-        """Whether the plan is the one of then, and of what the session has shown: another epoch's public tables, or
-        another policy, make another."""
+    def at_once(self, request: QueryRequest, epoch: str) -> StepResult | None:
+        """As `answer`, without I/O: None, too, where the ledger has to be asked."""
+        found = self._current(request, epoch)
+        if found is None or not self._ledger.again(found.account, found.request_key, request.attributed):
+            return None
+        return found.shown(request)
+
+    def _current(self, request: QueryRequest, epoch: str) -> _Repeat | None:
+        """The answer, if the plan is the one of then, and of what the session has shown: another epoch's public tables,
+        or another policy, make another."""
+        found = cast(_Repeat | None, self._kept.known(_key(request, epoch)))
+        if found is None:
+            return None
         prepared, shown = found.prepared, request.planned
         if shown and (shown.presentation, shown.array_oids) != (prepared.presentation, prepared.array_oids):
-            return False
-        return self._planner.known(request.text, request.oids, found.errors) is prepared
+            return None
+        known = self._planner.known(request.text, request.oids, found.errors)
+        return found if known is prepared else None
 
     def keep(
         self,
@@ -81,5 +94,6 @@ class Repeats:
 
 
 def _key(request: QueryRequest, epoch: str) -> tuple[object, ...]:
-    settings = tuple(request.settings.items())
-    return epoch, request.analyst, request.text, request.oids, request.parameters, settings
+    # The ledger has taken a note of this attribution: one that it cannot write would keep all others waiting.
+    by = request.analyst, request.attributed
+    return epoch, by, request.text, request.oids, request.parameters, tuple(request.settings.items())

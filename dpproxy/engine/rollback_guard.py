@@ -15,15 +15,18 @@ from budget.account import (
     LedgerOlder,
     LedgerUnavailable,
     OwnedMeasure,
+    ReplayNote,
     Reservation,
     ReserveRequest,
     Settled,
     Settlement,
 )
+from budget.history import History
 from budget.ledger import Ledger
 from budget.recent_keys import RecentKeys
 from dpproxy.config.highwater_file import MarkFile
 from dpproxy.config.sections import ConfigError
+from dpproxy.engine.replay_notes import ReplayNotes
 
 ACCEPT = "dpproxy budget accept"
 _KNOWN_COVERED = 100_000
@@ -79,8 +82,9 @@ class RollbackGuardedLedger:
         self._covered = RecentKeys(_KNOWN_COVERED)
         """By account, the requests and choices whose answers a mark covers: another process may store an answer before
         its mark is written."""
+        self._notes = ReplayNotes(ledger.note_replays, self._forget_covered)
         self.accounts, self.analysts, self.epochs = ledger.accounts, ledger.analysts, ledger.epochs
-        self.high_water, self.history, self.origins = ledger.high_water, ledger.history, ledger.origins
+        self.high_water, self.origins = ledger.high_water, ledger.origins
         self.generations, self.memberships = ledger.generations, ledger.memberships
         self.approvals = ledger.approvals
         self.publications, self.refusals = ledger.publications, ledger.refusals
@@ -89,8 +93,15 @@ class RollbackGuardedLedger:
         self.paid = ledger.paid
 
     def close(self) -> None:
-        """Writes the last mark; the ledger stays open."""
+        """Writes the last notes and the last mark; the ledger stays open."""
+        self._notes.close()
         self._marker.close()
+
+    @property
+    def history(self) -> History:
+        """The ledger's, with all that this process has shown; raises LedgerError."""
+        self._notes.write()
+        return self._ledger.history
 
     def reserve(self, request: ReserveRequest) -> tuple[Reservation, ...]:
         """As the ledger's; its mark is written in the background."""
@@ -116,10 +127,20 @@ class RollbackGuardedLedger:
 
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
         """As the ledger's, but only after a mark covers the answer."""
+        # Purchases begin with this: so their entries come behind what was shown before.
+        self._notes.write()
         answer = self._ledger.replay(account, request_key, attributed)
         if answer is not None:
             self._cover(account, [request_key])
         return answer
+
+    def again(self, account: str, request_key: bytes, attributed: str = "") -> bool:
+        """Whether the answer that `replay` has given may leave once more, without I/O; the history notes it later.
+
+        Not where no mark is known to cover it, or it could not be noted: `replay` decides then.
+        """
+        covered = self._covered.has((account, request_key))
+        return covered and self._notes.take(ReplayNote(account, request_key, attributed))
 
     def owned(self, account: str, keys: Sequence[bytes]) -> list[OwnedMeasure]:
         """As the ledger's; what answers imply is shown, too, only after a mark covers them."""
@@ -132,6 +153,10 @@ class RollbackGuardedLedger:
         found = self._ledger.choices(account, keys)
         self._cover(account, found)
         return found
+
+    def _forget_covered(self) -> None:
+        """The ledger does not know an answer that it gave before: it is asked about each again."""
+        self._covered = RecentKeys(_KNOWN_COVERED)
 
     def _cover(self, account: str, keys: Iterable[bytes]) -> None:
         """Waits for a mark where none is known to cover what an account has under these keys."""

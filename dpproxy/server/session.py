@@ -69,6 +69,9 @@ class StatementHandler(Protocol):
     def execute(self, asker: QueryRequest, /) -> Answer:
         """Pays, runs and releases; raises Refusal."""
 
+    def again(self, asker: QueryRequest, /) -> Answer | None:
+        """The result of `execute` if it needs no time and no thread, else None."""
+
 
 def nothing_published(_: QueryRequest) -> PublishResult:
     """0A000: of a server without a place for published answers."""
@@ -279,14 +282,35 @@ class Session:
                 self._send()
 
     def _finish_known(self) -> bool:
-        """Finishes a plan that is cached, without a thread's turn."""
+        """Finishes a plan that is cached, or an answer that is repeated, without a thread's turn."""
         job = self._relay.job
-        if not isinstance(job, Prepare) or self._running is not None or self._closing:
+        if self._running is not None or self._closing:
+            return False
+        if isinstance(job, Step):
+            return self._repeat(job)
+        if not isinstance(job, Prepare):
             return False
         known = self._services.answering.known(job.text, job.oids, job.errors)
         if known is None and not job.cached:
             return False
         self._relay.finish(job, known)
+        return True
+
+    def _repeat(self, job: Step) -> bool:
+        """Answers a step again, where that takes no time; padded ones leave at their ticks."""
+        if self._services.padded is not None:
+            return False
+        stages, paid = Stages(self._services.observe), ChargeTally()
+        try:
+            answer = self._services.answering.again(self._request(job, Cancellation(), stages, paid))
+        except Refusal:
+            return False  # which the step itself will raise
+        if answer is None:
+            return False
+        stages.enter("present")
+        self._presenting = stages
+        self._relay.finish(job, answer)
+        self._job_ended(job, stages, paid, answer)
         return True
 
     def _send(self) -> None:
@@ -475,31 +499,35 @@ class Session:
             if isinstance(job, Prepare):
                 with stages.during("parse"):
                     return answering.prepare(job.text, job.oids, job.errors)
-            who = identity.analyst(self.analyst, job.settings[ROLE])
-            noted = (job.attributed if identity.is_service(self.analyst) else "") or self._tool
-            last = self._last_release_of(who)
-            oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
-            watcher = self._services.watcher
-            asker = QueryRequest(
-                job.text,
-                oids,
-                who,
-                parameters,
-                job.settings,
-                cancellation,
-                last,
-                stages,
-                noted,
-                paid,
-                watcher,
-                job.planned if isinstance(job, Step) else None,
-            )
+            asker = self._request(job, cancellation, stages, paid)
             return self._services.publish(asker) if isinstance(job, Publish) else answering.execute(asker)
         except Refusal as refusal:
             return refusal
         except Exception as error:
             _log_without_text(error)
             return Refusal("XX000", "internal error in the proxy")
+
+    def _request(
+        self, job: Step | Publish, cancellation: Cancellation, stages: Stages, paid: ChargeTally
+    ) -> QueryRequest:
+        """What the engine is asked; raises Refusal."""
+        identity = self._services.identity
+        who = identity.analyst(self.analyst, job.settings[ROLE])
+        oids, parameters = ((), ()) if isinstance(job, Publish) else (job.oids, job.parameters)
+        return QueryRequest(
+            job.text,
+            oids,
+            who,
+            parameters,
+            job.settings,
+            cancellation,
+            self._last_release_of(who),
+            stages,
+            (job.attributed if identity.is_service(self.analyst) else "") or self._tool,
+            paid,
+            self._services.watcher,
+            job.planned if isinstance(job, Step) else None,
+        )
 
     def _last_release_of(self, who: str) -> LastRelease:
         """The session's last release, which is forgotten once the session acts for another analyst."""

@@ -19,6 +19,7 @@ from budget.account import (
     Limit,
     LimitTooLow,
     NotReached,
+    ReplayNote,
     Reservation,
     ReserveRequest,
     Settled,
@@ -303,6 +304,27 @@ def test_an_answer_paid_for_is_free_even_when_exhausted(ledger: Ledger, account:
     assert amounts(ledger, alice)[0] == (10, 0, 0)
     rows: Any = ledger.history.releases(alice)
     assert [(row.information, row.replayed) for row in rows] == [(10, False), (0, True)]
+
+
+def test_answers_that_were_shown_again_are_noted_in_their_order(ledger: Ledger, account: Account) -> None:
+    alice, bob = account(10), account(10)
+    asked = {}
+    for name in (alice, bob):
+        held = hold(ledger, [name], charge(3))
+        settle(ledger, held, charge(3))
+        asked[name] = b"ask " + held.id.bytes
+    notes = [ReplayNote(alice, asked[alice], "first"), ReplayNote(bob, asked[bob])]
+    assert ledger.note_replays([*notes, ReplayNote(alice, asked[alice], "second")])
+    noted = [e for e in ledger.history.entries() if e.kind == "replay" and e.account in (alice, bob)]
+    assert [e.account for e in noted] == [alice, bob, alice]
+    assert {e.charged for e in noted} == {charge(0)}
+    rows: Any = ledger.history.releases(alice)
+    assert [row.attributed for row in rows[1:]] == ["first", "second"]
+    assert not ledger.note_replays([ReplayNote(bob, asked[alice]), ReplayNote(bob, asked[bob])])
+    rows = ledger.history.releases(bob)
+    assert [(row.information, row.replayed) for row in rows] == [(3, False), (0, True), (0, True)]
+    assert [amounts(ledger, name)[0] for name in (alice, bob)] == [(3, 0, 7)] * 2
+    assert ledger.history.verify() is None
 
 
 def test_the_same_request_finds_what_was_paid_with_a_smaller_k(ledger: Ledger, account: Account) -> None:

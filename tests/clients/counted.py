@@ -111,6 +111,12 @@ class CountedAnswering:
         """As it is."""
         return self._answering.known(text, oids, errors)
 
+    def again(self, asker: QueryRequest) -> StepResult | None:
+        """Counts what it answers."""
+        found = self._answering.again(asker)
+        self._counts.add(steps=found is not None)
+        return found
+
     def execute(self, asker: QueryRequest) -> StepResult:
         """Counts, then executes."""
         self._counts.add(steps=1)

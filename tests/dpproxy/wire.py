@@ -12,7 +12,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -114,6 +114,8 @@ class Scripted:
     prepared: int = 0
     askers: list[QueryRequest] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
+    answered: dict[Hashable, Released] = field(default_factory=dict)
+    repeated: int = 0
     begun: threading.Event = field(default_factory=threading.Event)
     go_on: threading.Event = field(default_factory=threading.Event)
 
@@ -147,6 +149,18 @@ class Scripted:
         return None
 
     def execute(self, asker: QueryRequest) -> Released:
+        """The answer, which `again` repeats."""
+        self.answered[_asked(asker)] = released = self._execute(asker)
+        return released
+
+    def again(self, asker: QueryRequest) -> Released | None:
+        """What `execute` gave before; a step like any other."""
+        if _asked(asker) not in self.answered:
+            return None
+        self.repeated += 1
+        return self._execute(asker)
+
+    def _execute(self, asker: QueryRequest) -> Released:
         """Five countries, or AGES ages; a first parameter is added to the counts."""
         text, parameters = asker.text, asker.parameters
         self.steps.append((text, parameters, asker.settings))
@@ -176,6 +190,10 @@ class Scripted:
         self.outcomes.append("cancelled" if cancellation.cancelled else "done")
         if cancellation.cancelled:
             raise Refusal("57014", "canceling statement due to user request")
+
+
+def _asked(asker: QueryRequest) -> Hashable:
+    return asker.analyst, asker.text, asker.oids, asker.parameters, tuple(asker.settings.items())
 
 
 def int8_array(values: Sequence[int]) -> bytes:

@@ -24,6 +24,7 @@ from budget.account import (
     Generation,
     LedgerError,
     Limit,
+    ReplayNote,
     Reservation,
     ReserveRequest,
     Settlement,
@@ -271,6 +272,10 @@ class Chosen:
         account, key = random.choice(PERSONS), random.choice(self._keys)
         calls: list[Call] = [
             *[("replay", lambda side: side.ledgers[which].replay(account, key, "tool"))] * 3,
+            (
+                "note replays",
+                lambda side: side.ledgers[which].note_replays([ReplayNote(account, key, "tool")] * 2),
+            ),
             ("stored", lambda side: side.ledgers[which].stored(key)),
             ("stream", lambda side: side.ledgers[which].stream([account, "team:a"], b"s" * 32)),
             ("choices", lambda side: side.ledgers[which].choices(account, [b"c0", b"c1"])),

@@ -357,30 +357,44 @@ def state(t: Transaction, p: Parameters) -> list[Row]:
 @runs(statements.REPLAY)
 def replay(t: Transaction, p: Parameters) -> list[Row]:
     t.waits = not p["durable"]
-    asked = [
-        (r, answer)
-        for r in sorted(t.rows("request"), key=lambda r: r["number"])
-        if r["account"] == p["account"] and r["request_key"] == p["request_key"]
-        if (answer := t.get("answer", r["release_key"])) is not None
-    ]
-    for request, answer in asked[:1]:
-        account = t.get("account", p["account"])
-        assert account is not None
-        t.enter(
-            **{"reservation": t.random(), "account": p["account"], "own": True, "stage": 1, "kind": "replay"},
-            **named("at_most_", (0, 0, 0)),
-            **named("", (0, 0, 0)),
-            **{"opened": None, "period_number": account["period_number"]},
-            **{
-                "written_at": max(account["seen_at"], t.now),
-                "release_key": request["release_key"],
-                "replayed": True,
-            },
-            **{name: request[name] for name in ("query", "mechanism")},
-            attributed=p["attributed"],
-        )
-        return [(answer["answer"],)]
-    return []
+    request = _asked(t, p["account"], p["request_key"])
+    if request is None or (answer := t.get("answer", request["release_key"])) is None:
+        return []
+    _note_replay(t, request, p["attributed"])
+    return [(answer["answer"],)]
+
+
+@runs(statements.NOTE_REPLAYS)
+def note_replays(t: Transaction, p: Parameters) -> list[Row]:
+    notes = list(zip(p["accounts"], p["request_keys"], p["attributed"], strict=True))
+    known = [(_asked(t, account, key), attributed) for account, key, attributed in notes]
+    for request, attributed in known:
+        if request is not None:
+            _note_replay(t, request, attributed)
+    return [(sum(request is not None for request, _ in known),)]
+
+
+def _asked(t: Transaction, account: str, request_key: bytes) -> Fields | None:
+    asked = (r for r in t.rows("request") if (r["account"], r["request_key"]) == (account, request_key))
+    return min(asked, key=lambda r: r["number"], default=None)
+
+
+def _note_replay(t: Transaction, request: Fields, attributed: str) -> None:
+    account = t.get("account", request["account"])
+    assert account is not None
+    t.enter(
+        **{"reservation": t.random(), "account": account["name"], "own": True, "stage": 1, "kind": "replay"},
+        **named("at_most_", (0, 0, 0)),
+        **named("", (0, 0, 0)),
+        **{"opened": None, "period_number": account["period_number"]},
+        **{
+            "written_at": max(account["seen_at"], t.now),
+            "release_key": request["release_key"],
+            "replayed": True,
+        },
+        **{name: request[name] for name in ("query", "mechanism")},
+        attributed=attributed,
+    )
 
 
 @runs(statements.CHOICES)

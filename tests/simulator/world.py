@@ -22,7 +22,7 @@ from greenlet import greenlet
 
 from budget import ledger, single_flight, store
 from dpproxy.config import highwater_file
-from dpproxy.engine import brake, epochs, release_plan, rollback_guard
+from dpproxy.engine import brake, epochs, release_plan, replay_notes, rollback_guard
 from mechanisms import randomness
 from tests.simulator.disk import Disk
 from tests.simulator.server import Server, Surroundings
@@ -407,6 +407,9 @@ REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (store, "Semaphore", Semaphore),
     (single_flight, "Condition", Condition),
     (single_flight, "monotonic", _monotonic),
+    (replay_notes, "Lock", Lock),
+    (replay_notes, "ThreadPoolExecutor", Executor),
+    (replay_notes, "sleep", lambda seconds: world().sleep(seconds)),
     (rollback_guard, "Lock", Lock),
     (rollback_guard, "ThreadPoolExecutor", Executor),
     (epochs, "Lock", Lock),
