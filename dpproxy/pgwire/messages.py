@@ -202,6 +202,15 @@ def whole(data: bytes) -> bytes:
     return bytes(kinds) if position == end else b""
 
 
+def split(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The messages in `data`, which are whole, as (kind, body)."""
+    position = 0
+    while position < len(data):
+        end = position + 1 + _LENGTH(data, position + 1)[0]
+        yield data[position], data[position + 5 : end]
+        position = end
+
+
 def message(kind: str, body: bytes = b"") -> bytes:
     """A message: kind, length, body.
 

@@ -48,6 +48,8 @@ Traps.
 - DEALLOCATE, DISCARD and PREPARE change names by SQL, where the relay sees only a command tag. Settled statements are
   forgotten when a known name may have got another meaning (invariant 5).
 - `again` and `passed` forward whole rounds unread. They must leave every state as the slow path does.
+- `repeated` takes a round that comes again for the one before. Whatever else the session does in between has to pass
+  `_forget_round` or `client`: docs/decisions/replays-are-noted-behind.md.
 - PostgreSQL crashes on the portal of a failed simple query: docs/decisions/unnamed-portal.md.
 """
 
@@ -63,6 +65,8 @@ from dpproxy.pgwire.pending import Names, PendingMessage
 from dpproxy.pgwire.startup import check_status
 from dpproxy.pgwire.step import (
     PLAIN,
+    Answer,
+    AnsweredRound,
     Bindable,
     ClientStatement,
     FetchPortal,
@@ -73,6 +77,7 @@ from dpproxy.pgwire.step import (
     RelayedPortal,
     Skipped,
     SplitText,
+    Step,
     Wait,
     check_names,
     cleaned,
@@ -99,6 +104,8 @@ _SILENT = re.compile(rb"[123CDInstT]+Z?")
 # included: a row that has one of these words in it only takes the slow path.
 _TELLING = (b"DEALLOCATE", b"DISCARD", b"PREPARE")
 _ROUND = PendingMessage(_QUERY)
+_REPEATED = (b"Q", b"BES", b"BDES", b"PBES", b"PBDES")
+"""The kinds of messages of a round that may be answered again."""
 # A simple query that failed in a transaction leaves a portal of this name behind that PostgreSQL must not be
 # asked for: what it points to is freed, and the server crashes.
 _NO_PORTAL = Refusal("34000", 'portal "" does not exist')
@@ -112,8 +119,8 @@ class Relay:
     """One session between login and end, without I/O.
 
     Feed it the client's messages (`client`, unless `busy` or `full`) and the front's bytes (`front`). Try `again` and
-    `passed` first: where they return True, forward the bytes unchanged. After each call send `to_front` and
-    `to_client`, run `job` on a thread and hand its outcome to `finish`.
+    `passed` first: where they return True, forward the bytes unchanged; then `repeated`. After each call send
+    `to_front` and `to_client`, run `job` on a thread and hand its outcome to `finish`.
 
     Attributes:
         to_front, to_client: bytes to be sent; the caller clears them.
@@ -147,6 +154,7 @@ class Relay:
         self._plain: set[bytes] = set()
         self._ended = False
         self._known: list[ClientStatement] | Refusal | None = None
+        self._answered: AnsweredRound | None = None
         self._from_client: dict[int, Callable[[bytes], None]] = {
             ord("Q"): self._query,
             ord("P"): self._parse,
@@ -191,6 +199,7 @@ class Relay:
     def forget_public(self) -> None:
         """Reads every text again: another policy may have made it private."""
         self._plain.clear()
+        self._forget_round()
 
     @property
     def awaited(self) -> object:
@@ -204,11 +213,57 @@ class Relay:
         public, or Bind, Describe and Execute of the unnamed portal up to a Sync. One entry of the queue stands for the
         round: at its end the front has dropped the unnamed portal, and an error in it ends the round as a whole.
         """
-        between = self._ended and self._line.outside and self.quiet and not self._line.skipping
-        if not (between and self._for_front(data)):
+        if not (self._between and self._for_front(data)):
             return False
+        self._forget_round()
         self._line.pending.expect(_ROUND)
         return True
+
+    @property
+    def _between(self) -> bool:
+        """Whether what the client sends now begins a round, and a transaction."""
+        return self._ended and self._line.outside and self.quiet and not self._line.skipping
+
+    def repeated(self, data: bytes) -> Step | None:
+        """The step that answered `data`, if that is the round before, byte by byte, and nothing has come since.
+
+        The session is then as it was: its settings, its role, its names. With the same answer it may go to `answer`;
+        without, the bytes are taken as any others.
+        """
+        if not self._between:
+            return None
+        if self._answered is not None and self._answered.raw == data:
+            return self._answered.step
+        self._forget_round()
+        if len(data) <= _LONG and m.whole(data) in _REPEATED:
+            self._works.round = data
+        return None
+
+    def _same_again(self, answered: AnsweredRound) -> bool:
+        """Whether the round that ends would do the same again: a Parse in it is that of the statement that it executed,
+        without a name that would be taken then."""
+        parses = answered.raw[:1] == b"P"
+        return not parses or (answered.raw[5] == 0 and self._statements.get("") is answered.portal.statement)
+
+    def answer(self, answer: Answer) -> None:
+        """Answers the round before once more."""
+        assert self._answered is not None
+        self._answered.after = None
+        for kind, body in m.split(self._answered.raw):
+            if kind == _QUERY:
+                self._works.query_again(self._answered, answer)
+            elif kind == ord("B"):
+                self._works.bind_again(self._answered, answer)
+            elif kind == ord("P"):
+                self._statements.propose("", self._answered.portal.statement)
+                self._line.forward("P", body, (self._statements, ""))
+            elif kind == _SYNC:
+                self._sync(body)
+            else:
+                self._line.forward(chr(kind), body)
+
+    def _forget_round(self) -> None:
+        self._answered, self._works.round, self._works.answered = None, b"", None
 
     def _for_front(self, round_: bytes) -> bool:
         if round_ in self._plain:
@@ -219,6 +274,7 @@ class Relay:
 
     def client(self, kind: int, body: bytes) -> None:
         """Takes a message of the client; raises ProtocolError where the session cannot go on."""
+        self._answered = None
         # The front would drop it unread. Sent, it would have an entry in the queue that nothing answers.
         if not self._line.skipping or kind == _SYNC:
             self._ended = kind in (_SYNC, _QUERY)
@@ -260,6 +316,11 @@ class Relay:
         self._line.outside = data[-1:] == b"I"
         if self._line.outside:
             self._portals.forget()
+        found = self._works.answered
+        if found is not None and self.quiet and found.unchanged and self._same_again(found):
+            self._answered, self._works.round = found, b""
+        else:
+            self._forget_round()
 
     def finish(self, job: Job, outcome: object) -> None:
         """Takes a job's outcome, or the Refusal that it raised. The outcome of an abandoned job is ignored."""
@@ -486,6 +547,7 @@ class Relay:
 
     def _sync(self, body: bytes) -> None:
         self._line.skipping = False
+        self._works.ask_settings()
         self._line.out += m.message("S", body)
         # PostgreSQL ignores a Sync within COPY FROM STDIN and does not answer it.
         if not self._copying:
@@ -548,6 +610,7 @@ class Relay:
     def _on_status(self, kind: int, raw: bytes) -> None:
         """Ends a session whose encoding or string syntax would make the front read a text differently from us."""
         check_status(raw[5:])
+        self._forget_round()
         self.to_client += raw
 
     def _on_rows(self, kind: int, raw: bytes) -> None:
@@ -600,6 +663,7 @@ class Relay:
     def _on_error(self, kind: int, raw: bytes) -> None:
         head = self._line.pending.head
         self._copying = False
+        self._forget_round()
         if head is not None and head.ours:
             self.to_client += cleaned(raw, head)
         else:

@@ -271,6 +271,7 @@ class Portal:
         errors: it has the columns of dpproxy.error_columns.
         answered: the released arrays are bound.
         mark: the comment before its text that names the role that paid, once it is answered.
+        own: statement and values are those of the client's message.
     """
 
     statement: ClientStatement
@@ -281,6 +282,13 @@ class Portal:
     errors: bool = False
     answered: bool = False
     mark: str = ""
+    own: bool = False
+
+    def repeats(self, parameters: Sequence[str | None]) -> bool:
+        """Whether the same message binds the same `parameters` again: not where 'now' is a time, or the values are
+        those of an EXECUTE."""
+        written = m.encoded([one if one is None else one.encode() for one in parameters])
+        return self.own and (set(self.values.formats) == {1} or written == self.values.raw)
 
     def empty_arrays(self) -> list[bytes]:
         """The arrays that are bound to the presentation before the step."""
@@ -305,6 +313,31 @@ class Portal:
             return [bound, BoundStatement(f"CLOSE {carrier.written}", (), m.NO_VALUES)]
         query = with_literals(self.prepared.presentation, len(self.oids), self.empty_arrays())
         return [BoundStatement(carrier.around(f"SELECT * FROM ({query}) AS q LIMIT 0"), (), m.NO_VALUES)]
+
+
+@dataclass
+class AnsweredRound:
+    """A client's message or messages up to a Sync, with one private statement that was answered by `step`.
+
+    Attributes:
+        raw: its bytes.
+        name, portal: what the statement was executed as.
+        step: the step.
+        before: the session's settings before it.
+        after: where the front's answer will be that says what they are behind it, None before it is asked.
+    """
+
+    raw: bytes
+    name: str
+    portal: Portal
+    step: Step
+    before: Mapping[str, str]
+    after: bytearray | None = None
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether it has left the settings as they were: a statement may call set_config, or a function that does."""
+        return bool(self.after) and read_parameters(bytes(self.after or b""), 0)[1] == self.before
 
 
 @dataclass

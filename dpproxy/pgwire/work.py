@@ -17,6 +17,7 @@ from dpproxy.pgwire.pending import Names
 from dpproxy.pgwire.step import (
     PLAIN,
     Answer,
+    AnsweredRound,
     Assume,
     Bindable,
     ClientStatement,
@@ -80,6 +81,8 @@ class MessageFlows:
         self._to_client = to_client
         self._roles = roles
         self._errors = False
+        self.round, self.answered = b"", cast(AnsweredRound | None, None)
+        """The client's bytes, where they may come again; with the step that they would take again."""
 
     def forward_bind(self, body: bytes, name: str, portal: Bindable = PLAIN) -> None:
         """A Bind that is only forwarded."""
@@ -111,6 +114,7 @@ class MessageFlows:
         if statement.carries:
             self.forward_bind(body, name, portal)
         else:
+            portal.own = True
             self._portals.propose(name, portal)
             self._line.open(name, portal, portal.empty_arrays(), ((self._portals, name),))
 
@@ -179,6 +183,27 @@ class MessageFlows:
         self._say(outcome.notices, settings)
         self._line.complete(outcome.tag)
 
+    def bind_again(self, answered: AnsweredRound, answer: Answer) -> None:
+        """The Bind of a portal that was answered before, with the answer in it."""
+        name, portal = answered.name, answered.portal
+        self._portals.propose(name, portal)
+        self._line.open(name, portal, answer.arrays, ((self._portals, name),))
+        self._say(answer.notices, answered.step.settings, answer.warnings)
+
+    def query_again(self, answered: AnsweredRound, answer: Answer) -> None:
+        """A simple query that was answered before, which left nothing under the empty name."""
+        self._line.open("", answered.portal, answer.arrays, shown=False)
+        self._say(answer.notices, answered.step.settings, answer.warnings)
+        self._line.forward("D", b"P\0")
+        self._line.forward("E", m.execute("")[5:])
+        self.ask_settings()
+        self._line.forward("S", b"")
+
+    def ask_settings(self) -> None:
+        """Asks what the session's settings are behind a step that may be taken again."""
+        if self.answered is not None and self.answered.after is None:
+            self.answered.after = self._question(0, (), m.NO_VALUES)
+
     def query(self, statements: Sequence[ClientStatement]) -> Work:
         """A simple query by Parse, Bind and Execute for each statement, with the same responses for the client.
 
@@ -197,7 +222,9 @@ class MessageFlows:
                         yield Wait()
                     yield from self._run(statement)
                 if len(statements) > 1:
+                    self.answered = None
                     yield Wait()
+                self.ask_settings()
                 self._end_query()
                 return
             except Refusal as refusal:
@@ -260,6 +287,7 @@ class MessageFlows:
             yield from self._run_opened(early, settings)
         else:
             portal = yield from self._planned(statement, (), m.NO_VALUES, b"\0\0", self._errors)
+            portal.own = not statement.carries
             yield from self._run_portal(portal, settings)
 
     def _open_early(self, statement: ClientStatement) -> Part[Portal | None]:
@@ -268,7 +296,7 @@ class MessageFlows:
         known = cast(Prepared | None, (yield Prepare(statement.query, (), self._errors, cached=True)))
         if known is None or len(known.array_oids) > _PARAMETERS_MOST:
             return None
-        portal = Portal(statement, (), m.NO_VALUES, b"\0\0", known, self._errors)
+        portal = Portal(statement, (), m.NO_VALUES, b"\0\0", known, self._errors, own=True)
         self._open(portal)
         return portal
 
@@ -388,9 +416,10 @@ class MessageFlows:
             parameters, settings = read_parameters(bytes(rows), len(portal.oids))
         elif len(self._line.pending):
             yield Wait()
+        before = dict(settings)
         try:
             settings[ERROR_COLUMNS] = "on" if portal.errors else "off"
-            outcome = yield Step(
+            step = Step(
                 portal.statement.query,
                 portal.oids,
                 parameters,
@@ -398,9 +427,11 @@ class MessageFlows:
                 attributed(portal.statement.text),
                 portal.prepared,
             )
+            answer = cast(Answer, (yield step))
         except Refusal as refusal:
             raise portal.statement.placed(refusal) from refusal
-        answer = cast(Answer, outcome)
+        again = self.round and portal.repeats(parameters)
+        self.answered = AnsweredRound(self.round, name, portal, step, before) if again else None
         self._line.inject(m.close("P", name))
         portal.answered, portal.mark = True, mark(settings[ROLE]) if self._roles else ""
         self._line.open(name, portal, answer.arrays, shown=False)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from dpproxy.backends.base import Cancellation
@@ -214,11 +215,18 @@ class Session:
     def _from_client(self, data: bytes) -> None:
         self._heard = self._loop.time()
         inbound = self._client.inbound
-        if self._closing or len(inbound) or self._stuck() or not self._relay.again(data):
+        if self._closing or len(inbound) or self._stuck():
             self._guarded(inbound.feed, data)
-            return
-        self._front.channel.send(data)
-        self._watch_front()
+        elif self._relay.again(data):
+            self._front.channel.send(data)
+            self._watch_front()
+        else:
+            self._guarded(self._take_round, data)
+
+    def _take_round(self, data: bytes) -> None:
+        step = self._relay.repeated(data)
+        if step is None or not self._repeat(step, self._relay.answer):
+            self._client.inbound.feed(data)
 
     def _from_front(self, data: bytes) -> None:
         client = self._client
@@ -287,7 +295,7 @@ class Session:
         if self._running is not None or self._closing:
             return False
         if isinstance(job, Step):
-            return self._repeat(job)
+            return self._repeat(job, partial(self._relay.finish, job))
         if not isinstance(job, Prepare):
             return False
         known = self._services.answering.known(job.text, job.oids, job.errors)
@@ -296,7 +304,7 @@ class Session:
         self._relay.finish(job, known)
         return True
 
-    def _repeat(self, job: Step) -> bool:
+    def _repeat(self, job: Step, answer_with: Callable[[Answer], None]) -> bool:
         """Answers a step again, where that takes no time; padded ones leave at their ticks."""
         if self._services.padded is not None:
             return False
@@ -309,7 +317,7 @@ class Session:
             return False
         stages.enter("present")
         self._presenting = stages
-        self._relay.finish(job, answer)
+        answer_with(answer)
         self._job_ended(job, stages, paid, answer)
         return True
 

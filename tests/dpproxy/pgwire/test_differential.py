@@ -7,7 +7,9 @@ result, so that also portals, formats, failed transactions and skipped messages 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -141,13 +143,18 @@ def a_round(chance: random.Random) -> tuple[bytes, bytes]:
     """
     name, portal = chance.choice(["r", "s", "s"]), chance.choice(["", "", "", "p"])
     text = chance.choices(list(STATEMENTS), _WEIGHTS)[0]
-    kind = chance.choices("QPBC", [6, 4, 10, 1])[0]
+    kind = chance.choices("QPBCR", [6, 4, 10, 1, 4])[0]
     if kind == "Q":
         return query(text), query(STATEMENTS[ROWS if text == EXHAUSTED else text])
     if kind == "P":
         before = m.close("S", name)
         return before + m.parse(name, text) + SYNC, before + m.parse(name, STATEMENTS[text]) + SYNC
     same = m.close("P", portal) + SYNC
+    if kind == "R":
+        parsed, source = chance.choice([("", ""), ("", ""), ("", name), (name, name)])
+        values = () if "$1" not in text else (b"3",)
+        rest = bound("", source, values) + m.describe("P", "") + m.execute("") + SYNC
+        return m.parse(parsed, text) + rest, m.parse(parsed, STATEMENTS[text]) + rest
     if kind == "B":
         described = chance.choice([b"", m.describe("P", portal)])
         executed = m.execute(chance.choice([portal, portal, "p"]), chance.choice([0, 0, 0, 2]))
@@ -160,18 +167,25 @@ def a_round(chance: random.Random) -> tuple[bytes, bytes]:
 def test_the_same_rounds_one_by_one_get_the_same_answers(
     proxy: Served, direct: Raw, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chance, again = random.Random(seed), Relay.again
+    chance, again, answer = random.Random(seed), Relay.again, Relay.answer
     passed: list[bytes] = []
+    repeats: Counter[bytes] = Counter()
 
     def counted(relay: Relay, data: bytes) -> bool:
         found = again(relay, data)
         passed.extend([data] * found)
         return found
 
+    def repeat(relay: Relay, *answered: Any) -> None:
+        assert relay._answered is not None
+        repeats[relay._answered.raw[:1]] += 1
+        answer(relay, *answered)
+
     monkeypatch.setattr(Relay, "again", counted)
+    monkeypatch.setattr(Relay, "answer", repeat)
     with proxy.raw() as raw, direct:
-        for _ in range(400):
-            (ours, theirs), repeated = a_round(chance), chance.choice([1, 1, 3])
+        for _ in range(600):
+            (ours, theirs), repeated = a_round(chance), chance.choice([1, 1, 4])
             for _ in range(repeated):
                 raw.send(ours)
                 direct.send(theirs)
@@ -182,3 +196,4 @@ def test_the_same_rounds_one_by_one_get_the_same_answers(
     assert {data[:1] for data in passed} == {b"Q", b"B"}
     assert len(passed) > 10
     assert len(proxy.answering.steps) > 4
+    assert repeats
