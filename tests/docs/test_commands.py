@@ -76,7 +76,7 @@ MAKE = {
         "tests/dpproxy/engine/test_release_keys.py::test_keys_change_with_what_is_released",
     ),
     "accuracy": (
-        "-m benchmarks.accuracy --keys 20 --parts sample precision choices dashboard newcomer shop tpch "
+        "-m benchmarks.accuracy --keys 20 --parts sample precision choices dashboard splits newcomer shop tpch "
         "times peers --tpch .venv-tpch --venv .venv",
         "tests/benchmarks/accuracy/test_accuracy.py::test_a_small_shop_down_to_the_page",
     ),
