@@ -103,9 +103,10 @@ def test_totals_are_added_up_from_what_the_same_answer_bought(service: Service) 
     publish(service, f"CREATE TABLE published.whole AS {visits.replace('town, ', '')}")
     assert used(service) == 2, "what other statements have bought implies nothing"
     for day in (1, 2):
-        parts = rows(service, "SELECT SUM(s) FROM published.towns WHERE town IS NOT NULL")
-        assert parts == rows(service, "SELECT s FROM published.towns WHERE town IS NULL")
-        assert parts != rows(service, "SELECT s FROM published.whole")
+        (parts,) = rows(service, "SELECT SUM(s) FROM published.towns WHERE town IS NOT NULL")
+        (whole,) = rows(service, "SELECT s FROM published.towns WHERE town IS NULL")
+        assert abs(parts[0] - whole[0]) <= 2, "four numbers are rounded"
+        assert [whole] != rows(service, "SELECT s FROM published.whole")
         clock.tomorrow(service)
         service.publishing.refresh_due(clock.now)
         assert used(service) == 2 + 2 * day
