@@ -27,7 +27,7 @@ from rewriter.scalar.array_literal import elements
 from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.typecheck import Parameter, Parameters, check, spelt
-from rewriter.syntax.allowlist import CONSTANT, position
+from rewriter.syntax.allowlist import CONSTANT, is_constant, own_parts, position
 from rewriter.syntax.desugar import plain
 
 MAX_ELEMENTS = 1000
@@ -125,13 +125,13 @@ class Constants:
 
     def mark(self, node: exp.Expr, nested: Callable[[exp.Expr], None], nodes: Callable[[], int]) -> None:
         """Mark the largest parts of `node` that read no column; `nested` analyses a query, `nodes` counts nodes."""
-        if CONSTANT in node.meta:
+        if is_constant(node):
             return
         if isinstance(node, exp.Subquery):
             nested(node)
             self._scalar(node, nodes())
         elif isinstance(node, (exp.Query, exp.Exists)) or (
-            isinstance(node, (exp.In, exp.Any, exp.All)) and node.find(exp.Query) is not None
+            isinstance(node, (exp.In, exp.Any, exp.All)) and walk(node, exp.Query)
         ):
             return
         elif (array := _operand(node)) is not None:
@@ -242,8 +242,7 @@ def in_utc(value: Parameter) -> Parameter:
 
 def unread(node: exp.Expr) -> exp.Expr | None:
     """A query in `node` that is no constant, or None."""
-    walked = node.walk(prune=lambda n: CONSTANT in n.meta)
-    return next((n for n in walked if isinstance(n, exp.Query) and CONSTANT not in n.meta), None)
+    return next((n for n in own_parts(node) if isinstance(n, exp.Query)), None)
 
 
 def one_row(query: exp.Expr) -> exp.Select | None:
@@ -287,15 +286,13 @@ def _operand(node: exp.Expr) -> exp.Expr | None:
 
 def _whole_array(node: exp.Expr) -> bool:
     """Whether `node` is an array of constants that is compared as a whole, not with its elements."""
+    if not isinstance(node, exp.Array):
+        return False
     around = node.parent
     while isinstance(around, exp.Paren):
         around = around.parent
     compared = not isinstance(around, (exp.Any, exp.All, exp.Anonymous, exp.Array))
-    return (
-        isinstance(node, exp.Array)
-        and compared
-        and all(isinstance(p, (*PLAIN, exp.Array)) for p in walk(node))
-    )
+    return compared and all(isinstance(p, (*PLAIN, exp.Array)) for p in walk(node))
 
 
 def _elements(text: str, at: exp.Expr) -> list[str | None]:
@@ -329,7 +326,7 @@ def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
         return True
     if not isinstance(node, (*FOLDED, exp.Func)) or isinstance(node, (*_LISTS, *_PARTS)):
         return False
-    if node.find(exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
+    if walk(node, exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
         return False
     return _is_pattern(node) or any(map(_timed, walk(node))) or not _written_out(node, parameters)
 

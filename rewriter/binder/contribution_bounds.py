@@ -387,6 +387,8 @@ def apart_on_unit(relation: Relation) -> tuple[Source, Source] | None:
     A LEFT JOIN keeps every row of its left side, so that its ON joins nothing but its own right side.
     """
     inner = [s for s in relation.sources if s.private and s.on is None]
+    if len(inner) == len(relation.sources) == 1:
+        return None
     group = {s.alias: s.alias for s in inner}
 
     # Union-find over the inner sources: equating units is transitive.

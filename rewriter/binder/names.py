@@ -16,7 +16,7 @@ from rewriter.ir.trees import copied
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.iso8601 import plain_times
-from rewriter.syntax.allowlist import CONSTANT, position
+from rewriter.syntax.allowlist import CONSTANT, is_constant, position
 from rewriter.syntax.desugar import plain
 
 
@@ -53,12 +53,12 @@ def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
 
 def plainly(node: exp.Expr, relation: Relation) -> exp.Expr:
     """An expression composed of base forms, which is used up, as a base form without alternative spellings."""
-    return plain_times(plain(node), relation)
+    return node if isinstance(node, exp.Column) else plain_times(plain(node), relation)
 
 
 def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:
     spend()
-    if CONSTANT in node.meta:
+    if is_constant(node):
         constant: exp.Expr = node.meta[CONSTANT]
         return copied(constant)
     if isinstance(node, exp.Column):
@@ -112,9 +112,9 @@ def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None
 def _placed(value: exp.Expr, column: exp.Column) -> exp.Expr:
     """A copy of a base form that is where the client's column is, for refusals."""
     copy = copied(value)
-    start = column.this.meta.get("start")
+    start = column.this.meta_get("start")
     if isinstance(copy, exp.Column) and start is not None:
-        copy.meta["start"] = min(start, (column.args.get("table") or column.this).meta.get("start", start))
+        copy.meta["start"] = min(start, (column.args.get("table") or column.this).meta_get("start", start))
     return copy
 
 

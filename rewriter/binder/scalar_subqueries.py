@@ -36,6 +36,8 @@ def scalars(part: object) -> list[exp.Subquery]:
     if isinstance(part, exp.In):
         part = [part.this, *part.expressions]
     elif isinstance(part, exp.Expr):
+        if part.is_primitive or isinstance(part, exp.Column):
+            return []
         part = list(part.iter_expressions())
     return [found for one in part for found in scalars(one)] if isinstance(part, list) else []
 

@@ -111,7 +111,7 @@ class Ranges:
     def constant(self, node: exp.Expr, of: Type) -> Fraction | None:
         """The value of an expression without columns, converted to the type `of`; None for any other expression."""
         node = node.unnest()
-        if leaves(node) or node.find(exp.Query):
+        if leaves(node) or walk(node, exp.Query):
             return None
         if isinstance(node, exp.Literal) and node.is_string:
             return parsed(node.this, of).point

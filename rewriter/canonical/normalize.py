@@ -62,11 +62,12 @@ def canonical(expression: exp.Expr, relation: Relation | None = None, *, copy: b
     """
     if isinstance(expression, ATOMS):
         return copied(expression) if copy else expression
-    value = (
-        copied(expression, _unparenthesised)
-        if copy
-        else expression.transform(lambda n: n.unnest(), copy=False)
-    )
+    if copy:
+        value = copied(expression, _unparenthesised)
+    elif walk(expression, exp.Paren):
+        value = expression.transform(lambda n: n.unnest(), copy=False)
+    else:
+        value = expression
     before = ""
     while before != (before := text_of(value)):
         value = _inside_out(value, relation)
@@ -115,7 +116,7 @@ def text_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Column):
         return f"{node.table!r}.{node.name!r}"
     if isinstance(node, exp.Literal):
-        return repr(node.this) if node.is_string else str(node.this)
+        return repr(node.this) if node.args["is_string"] else str(node.this)
     written = []
     for key, value in node.args.items():
         if isinstance(value, list):

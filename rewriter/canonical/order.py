@@ -46,17 +46,17 @@ def in_order(relation: Relation, used: Sequence[exp.Expr] = ()) -> Relation:
     if relation.filled is not None:
         return relation
     outer = tuple(s for s in relation.sources if s.on is not None)
-    outside = [c for j in relation.semi_joins for c in j.outside]
-    on = [c for s in outer for c in s.on or ()]
-    asked = [*relation.conditions, *on, *outside, *used]
-    read = [(frozenset(a for a, _ in leaves(e)), e) for e in asked]
-
-    def rank(source: Source) -> tuple[str, list[str]]:
-        mine = (e for aliases, e in read if source.alias in aliases)
-        return _name(source), sorted(shape(e, relation, source.alias) for e in mine)
-
     inner = [s for s in relation.sources if s.on is None]
     if len(inner) > 1:
+        outside = [c for j in relation.semi_joins for c in j.outside]
+        on = [c for s in outer for c in s.on or ()]
+        asked = [*relation.conditions, *on, *outside, *used]
+        read = [(frozenset(a for a, _ in leaves(e)), e) for e in asked]
+
+        def rank(source: Source) -> tuple[str, list[str]]:
+            mine = (e for aliases, e in read if source.alias in aliases)
+            return _name(source), sorted(shape(e, relation, source.alias) for e in mine)
+
         inner.sort(key=rank)
     joins = relation.semi_joins
     if len(joins) > 1:

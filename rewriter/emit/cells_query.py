@@ -26,6 +26,7 @@ from rewriter.ir.trees import (
     case,
     cast,
     coalesce,
+    column,
     copied,
     data_type,
     join,
@@ -104,7 +105,7 @@ def cells_query(
     whole += [(or_(*cuts), exp.Literal.number(SOME))] if cuts else []
     some = case(*whole, otherwise=exp.Literal.number(ALL)) if whole else exp.Literal.number(ALL)
     shown = [alias(one.value, f"k{n}") for n, one in enumerate(found[: len(keys)])]
-    query = select(exp.column("n", table=_CELLS), alias(some, "some"), *shown, source=_rows(cells, types))
+    query = select(column("n", table=_CELLS), alias(some, "some"), *shown, source=_rows(cells, types))
     conditions = [*must, *(one.value for one in joins.links)]
     outer = {name: and_(*(one.value for one in on)) for name, on in joins.outer.items()}
     read = leaves(*(one.value for one in found), *may, *conditions, *outer.values())
@@ -220,15 +221,15 @@ class _Writer:
             if made is not None and not made.cuts and made.sources <= both:
                 yield made
         for name in sorted(both):
-            for column in relation.source(name).table.columns:
-                value = leaf(name, column.name)
-                if not column.hidden and (place := self._key(self._asked.identity(value))) is not None:
+            for stored in relation.source(name).table.columns:
+                value = leaf(name, stored.name)
+                if not stored.hidden and (place := self._key(self._asked.identity(value))) is not None:
                     # Of arrays NULL equals NULL, and they can be hashed.
                     sides = (exp.Array(expressions=[side]) for side in (value, self._cell(place)))
                     yield _Made(_equal(*sides), [], {place: value}, frozenset({name}))
 
     def _cell(self, place: int) -> exp.Expr:
-        return cast(exp.column(f"g{place}", table=_CELLS), data_type(self._types[place], "postgres"))
+        return cast(column(f"g{place}", table=_CELLS), data_type(self._types[place], "postgres"))
 
 
 def _equal(one: exp.Expr, other: exp.Expr) -> exp.Expr:

@@ -24,7 +24,7 @@ from rewriter.emit.measures import LARGEST_SUM, signed, summed, unit_of
 from rewriter.emit.other_queries import CellQuery, QueryContext
 from rewriter.ir.measure import Joint, Total, Vector
 from rewriter.ir.relation import UNIT
-from rewriter.ir.trees import alias, case, cast, coalesce, copied, grouped, join, paren, select
+from rewriter.ir.trees import alias, case, cast, coalesce, column, copied, grouped, join, paren, select
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, HistogramQuery
 
@@ -84,9 +84,9 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     numbers = vectors.numbers
     query = _totals(vectors)
     addend = vectors.backend.dialect.addend
-    sums = [alias(exp.Sum(this=addend(exp.column(f"s{n}"))), f"s{n}") for n in numbers]
-    rows = [alias(exp.Sum(this=exp.column(f"m{n}")), f"m{n}") for n in numbers]
-    query.add("n", grouped(select(*sums, *rows, source="u"), exp.column(UNIT)))
+    sums = [alias(exp.Sum(this=addend(column(f"s{n}"))), f"s{n}") for n in numbers]
+    rows = [alias(exp.Sum(this=column(f"m{n}")), f"m{n}") for n in numbers]
+    query.add("n", grouped(select(*sums, *rows, source="u"), column(UNIT)))
     turns, means, counted = _places_of_averages(vectors.backend.dialect, tuple(numbers), steps, most)
     query.add("l", turns)
     query.add("a", means)
@@ -99,16 +99,16 @@ def _places_of_averages(
 ) -> tuple[str, str, str]:
     """`l`, the sum and number of each unit's values by vector, `a`, their average, and the number of units by place."""
     turns = _in_turn("n", s=[f"s{n}" for n in numbers], m=[f"m{n}" for n in numbers])
-    both = [cast(exp.column(name), "DOUBLE") for name in ("s", "m")]
+    both = [cast(column(name), "DOUBLE") for name in ("s", "m")]
     mean = alias(exp.Div(this=both[0], expression=both[1], typed=True), "a")
-    means = select("i", mean, source="l").where(exp.GT(this=exp.column("m"), expression=_zero()), copy=False)
-    size = exp.Greatest(this=exp.Abs(this=exp.column("a")), expressions=[_double(0.5)], ignore_nulls=True)
+    means = select("i", mean, source="l").where(exp.GT(this=column("m"), expression=_zero()), copy=False)
+    size = exp.Greatest(this=exp.Abs(this=column("a")), expressions=[_double(0.5)], ignore_nulls=True)
     power = exp.Mul(this=exp.Ln(this=size), expression=_double(steps / math.log(2)))
     number = exp.Floor(this=exp.Add(this=power, expression=_double(1.5)))
     least = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
     place = exp.Greatest(this=least, expressions=[_double(1)], ignore_nulls=True)
-    signs = case((exp.GT(this=exp.column("a"), expression=_double(0.5)), place))
-    signs = signs.when(exp.LT(this=exp.column("a"), expression=_double(-0.5)), exp.Neg(this=copied(place)))
+    signs = case((exp.GT(this=column("a"), expression=_double(0.5)), place))
+    signs = signs.when(exp.LT(this=column("a"), expression=_double(-0.5)), exp.Neg(this=copied(place)))
     counted = _counted(signs.else_(_double(0)), "place", "a")
     return dialect.fragment(turns), dialect.fragment(means), dialect.fragment(counted)
 
@@ -133,15 +133,15 @@ def _bins_of_lengths(
     """`l`, the square of each unit's length by vector, and the number of units by bin."""
     turns = _in_turn("n", anchors=anchors, q=squares)
     # Ends of bins are integers: a length is within one if the next integer is.
-    length = exp.Ceil(this=exp.Sqrt(this=cast(exp.column("q"), "DOUBLE")))
+    length = exp.Ceil(this=exp.Sqrt(this=cast(column("q"), "DOUBLE")))
     above = exp.Greatest(
         this=exp.Sub(this=length, expression=_double(0.5)), expressions=[_double(0.5)], ignore_nulls=True
     )
-    ratio = exp.Div(this=above, expression=exp.column("b"), typed=True)
+    ratio = exp.Div(this=above, expression=column("b"), typed=True)
     number = exp.Ceil(this=exp.Mul(this=exp.Ln(this=ratio), expression=_double(steps / math.log(2))))
     last = exp.Least(this=number, expressions=[_double(most)], ignore_nulls=True)
     within = exp.Greatest(this=_double(0), expressions=[last], ignore_nulls=True)
-    counted = _counted(within, "bin", "l").where(exp.GT(this=exp.column("q"), expression=_zero()), copy=False)
+    counted = _counted(within, "bin", "l").where(exp.GT(this=column("q"), expression=_zero()), copy=False)
     return dialect.fragment(turns), dialect.fragment(counted)
 
 
@@ -163,12 +163,12 @@ def _clipped_sums(
     """The sums over units of the parts of clipped vectors, by cell; of each vector its number, parts and clip."""
     columns: list[exp.Expr] = []
     for number, names, (length, scale) in clipped:
-        square = exp.column(f"q{number}", table="n")
+        square = column(f"q{number}", table="n")
         short = exp.LTE(this=square, expression=exp.Literal.number(length**2))
         root = exp.Sqrt(this=cast(copied(square), "DOUBLE"))
         factor = paren(exp.Div(this=_double(scale * length * (1 - MARGIN)), expression=root, typed=True))
         for name in names:
-            total = exp.column(f"{name}{number}", table=source)
+            total = column(f"{name}{number}", table=source)
             whole = exp.Mul(this=total, expression=exp.Literal.number(scale))
             size = exp.Mul(this=exp.Abs(this=cast(copied(total), "DOUBLE")), expression=copied(factor))
             sign = case((exp.LT(this=copied(total), expression=_zero()), signed(-1)), otherwise=signed(1))
@@ -176,9 +176,9 @@ def _clipped_sums(
             part = case((copied(short), whole), otherwise=shortened)
             summed = exp.Sum(this=dialect.addend(part))
             columns.append(alias(cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
-    same = exp.EQ(this=exp.column(UNIT, table=source), expression=exp.column(UNIT, table="n"))
-    selected = join(select(exp.column("cell", table=source), *columns, source=source), "n", same)
-    return dialect.fragment(grouped(selected, exp.column("cell", table=source)))
+    same = exp.EQ(this=column(UNIT, table=source), expression=column(UNIT, table="n"))
+    selected = join(select(column("cell", table=source), *columns, source=source), "n", same)
+    return dialect.fragment(grouped(selected, column("cell", table=source)))
 
 
 def _parts(measure: Total | Joint) -> tuple[str, ...]:
@@ -201,14 +201,14 @@ def _measured(vectors: Vectors) -> CellQuery:
         query.add(source, select("cell", UNIT, *parts, source="u"))
     lengths: list[exp.Expr] = []
     for number, measure, _ in vector_of:
-        columns = [exp.column(f"{name}{number}") for name in _parts(measure)]
-        squares = [exp.Mul(this=exact(column), expression=exact(copied(column))) for column in columns]
+        columns = [column(f"{name}{number}") for name in _parts(measure)]
+        squares = [exp.Mul(this=exact(one), expression=exact(copied(one))) for one in columns]
         square: exp.Expr = squares[0]
         for other in squares[1:]:
             square = exp.Add(this=square, expression=other)
         lengths.append(alias(exp.Sum(this=square), f"q{number}"))
-    units = select(exp.column(UNIT), *lengths, source=source)
-    query.add("n", grouped(units, exp.column(UNIT)))
+    units = select(column(UNIT), *lengths, source=source)
+    query.add("n", grouped(units, column(UNIT)))
     return query
 
 
@@ -217,23 +217,23 @@ def _about(
 ) -> Iterator[exp.Expr]:
     """The parts of a vector, of joint moments about their centre."""
     if isinstance(measure, Total):
-        yield exp.column(f"v{number}")
+        yield column(f"v{number}")
         return
-    total, rows = exp.column(f"s{number}"), exp.column(f"m{number}")
+    total, rows = column(f"s{number}"), column(f"m{number}")
     taken = exp.Mul(this=exact(rows), expression=signed(vector.centre))
     away = exp.Sub(this=exact(total), expression=taken)
     yield alias(cast(_clamped(away, LARGEST_TOTAL), "BIGINT"), f"v{number}")
     weighed = exp.Mul(this=exact(copied(rows)), expression=signed(vector.row))
     yield alias(cast(_clamped(weighed, LARGEST_TOTAL), "BIGINT"), f"w{number}")
     if measure.squares:
-        yield exp.column(f"z{number}")
+        yield column(f"z{number}")
 
 
 def _in_turn(source: str, anchors: Sequence[int] = (), **columns: Sequence[str]) -> exp.Select:
     """For each row and vector i, from 0: the vector's column under each name, and its anchor b."""
     (number, *_) = columns.values()
     turns = exp.values([(n,) for n in range(len(number))], alias="t", columns=["i"])
-    shown = [alias(_of_turn([exp.column(c) for c in of]), name) for name, of in columns.items()]
+    shown = [alias(_of_turn([column(c) for c in of]), name) for name, of in columns.items()]
     if anchors:
         shown.append(alias(_of_turn([_double(anchor) for anchor in anchors]), "b"))
     return join(select("i", *shown, source=source), turns, kind="CROSS")
@@ -243,7 +243,7 @@ def _of_turn(values: Sequence[exp.Expr]) -> exp.Expr:
     """The value of the vector i."""
     if len(values) == 1:
         return values[0]
-    chosen = exp.Case(this=exp.column("i"))
+    chosen = exp.Case(this=column("i"))
     for number, value in enumerate(values):
         chosen = chosen.when(exp.Literal.number(number), value)
     return chosen
@@ -260,7 +260,7 @@ def _totals(vectors: Vectors, *, about: bool = False) -> CellQuery:
     if not all(1 <= m <= MOST_WEIGHT for of_cells in weights.values() for m in of_cells):
         raise ValueError("a total is multiplied by an integer from 1 to 64")
     query = CellQuery(node, vectors.backend, len(node.keys), typed=True, units_later=True, numbers=weights)
-    keys = [exp.column(k) for k in query.keys]
+    keys = [column(k) for k in query.keys]
     values = dict(
         chain.from_iterable(
             _written(vectors.backend, node, n, asked.get(n) if about else None) for n in range(len(measures))
@@ -269,16 +269,18 @@ def _totals(vectors: Vectors, *, about: bool = False) -> CellQuery:
     rows = "r"
     if len(measures) == 1 and isinstance(only := measures[0], Total) and only.items:
         # Engines hash rows faster, and in parallel, than they sort those of a COUNT(DISTINCT ...).
-        query.add("e", select(exp.column(UNIT), *(copied(k) for k in keys), "x0", source="r").distinct())
+        query.add(
+            "e", select(column(UNIT), *(copied(k) for k in keys), "x0", source="r").distinct(copy=False)
+        )
         rows = "e"
     shown = (alias(value, name) for name, value in values.items())
-    units = select(exp.column(UNIT), *keys, *shown, source=rows)
-    query.add("pu", grouped(units, exp.column(UNIT), *map(copied, keys)))
+    units = select(column(UNIT), *keys, *shown, source=rows)
+    query.add("pu", grouped(units, column(UNIT), *map(copied, keys)))
     columns = [
-        _weighted(name, of) if (of := f"m{name[1:]}") in weights else exp.column(name, table="pu")
+        _weighted(name, of) if (of := f"m{name[1:]}") in weights else column(name, table="pu")
         for name in values
     ]
-    cells = query.by_cell("pu", vectors.cells).select(exp.column(UNIT, table="pu"), *columns, copy=False)
+    cells = query.by_cell("pu", vectors.cells).select(column(UNIT, table="pu"), *columns, copy=False)
     query.add("u", query.emitter.of_known_units(cells, "pu"))
     query.keep()
     return query
@@ -286,7 +288,7 @@ def _totals(vectors: Vectors, *, about: bool = False) -> CellQuery:
 
 def _weighted(name: str, multiplier: str) -> exp.Expr:
     """A unit's total by what its cell multiplies it: one integer, of which the length and the sums are made alike."""
-    product = exp.Mul(this=exp.column(name, table="pu"), expression=exp.column(multiplier, table="d"))
+    product = exp.Mul(this=column(name, table="pu"), expression=column(multiplier, table="d"))
     return alias(cast(_clamped(product, LARGEST_TOTAL), "BIGINT"), name)
 
 
@@ -298,28 +300,26 @@ def _written(
     assert isinstance(measure, (Total, Joint))
     if isinstance(measure, Total) and measure.value is None:
         plain = measure.argument is None and not measure.items
-        counted: exp.Expr = exp.Star() if plain else exp.column(f"x{number}")
+        counted: exp.Expr = exp.Star() if plain else column(f"x{number}")
         if measure.items:
             counted = exp.Distinct(expressions=[counted])
         most = 1 if measure.once else LARGEST_TOTAL
         yield f"v{number}", cast(_clamped(exp.Count(this=counted), most), "BIGINT")
         return
     assert measure.value is not None
-    column = f"y{list(summed(node)).index((measure.value, measure.argument))}"
+    name = f"y{list(summed(node)).index((measure.value, measure.argument))}"
     unit = unit_of(measure.value, node.relation, backend.parameters)
-    summand = exp.column(column) if unit > 1 else dialect.addend(exp.column(column))
+    summand = column(name) if unit > 1 else dialect.addend(column(name))
     total = cast(_clamped(dialect.whole(exp.Sum(this=summand), unit), LARGEST_TOTAL), "BIGINT")
     if isinstance(measure, Total):
         yield f"v{number}", total
         return
     yield f"s{number}", total
-    yield f"m{number}", cast(exp.Count(this=exp.column(column)), "BIGINT")
+    yield f"m{number}", cast(exp.Count(this=column(name)), "BIGINT")
     if vector is None or not measure.squares:
         return
     exact = dialect.exact
-    away = paren(
-        exp.Sub(this=exact(dialect.whole(exp.column(column), unit)), expression=signed(vector.centre))
-    )
+    away = paren(exp.Sub(this=exact(dialect.whole(column(name), unit)), expression=signed(vector.centre)))
     square = exp.Mul(this=away, expression=copied(away))
     ratio = exp.Div(this=cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
     whole = cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")

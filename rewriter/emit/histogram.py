@@ -37,6 +37,7 @@ from rewriter.ir.trees import (
     and_,
     cast,
     coalesce,
+    column,
     copied,
     grouped,
     join,
@@ -166,17 +167,13 @@ def _names_unit(source: Table, hop: Hop, target: Table) -> bool:
     return same and type_named(here.type) in {*INTEGERS, Type.TEXT, Type.UUID}
 
 
-def _of(table: str, name: str) -> exp.Column:
-    return exp.column(name, table=table)
-
-
 def _often_read(measure: Measure) -> bool:
     """Whether more than a sum and a number of rows is read of a measure's values."""
     return isinstance(measure, (Moment, Quantiles)) or (isinstance(measure, Joint) and measure.squares)
 
 
 def _filled(count: str) -> exp.Expr:
-    return alias(coalesce(_of("h", count), exp.Literal.number(0)), count)
+    return alias(coalesce(column(count, "h"), exp.Literal.number(0)), count)
 
 
 def _histogram(node: AggregateNode, keys: list[str], source: str, dialect: Engine) -> exp.Select:
@@ -185,8 +182,8 @@ def _histogram(node: AggregateNode, keys: list[str], source: str, dialect: Engin
         for n, m in enumerate(node.measures)
         if isinstance(m, (Count, Moment))
     ]
-    query = select(*(exp.column(k) for k in keys), *sums, source=source)
-    return grouped(query, *(exp.column(k) for k in keys))
+    query = select(*(column(k) for k in keys), *sums, source=source)
+    return grouped(query, *(column(k) for k in keys))
 
 
 @dataclass
@@ -271,7 +268,7 @@ class Emitter:
         for units in self.unchecked.values():
             (key,) = units.unit
             rows = self.dialect.rows(units, [key], "u")
-            known = self.known([_of(name, UNIT)], [self.stored("u", units, key)], rows)
+            known = self.known([column(UNIT, name)], [self.stored("u", units, key)], rows)
             query = query.where(known, copy=False)
         return query
 
@@ -429,7 +426,7 @@ class Emitter:
         rank = exp.Window(this=exp.RowNumber(), partition_by=unit, order=order, over="OVER")
         scan = self.dialect.rows(table, [c.name for c in table.columns if not c.virtual], "s0")
         ranked = select("*", alias(rank, "_n"), source=scan).subquery("s1", copy=False)
-        first = select("*", source=ranked).where(_of("s1", "_n").eq(1), copy=False)
+        first = select("*", source=ranked).where(column("_n", "s1").eq(1), copy=False)
         return first.subquery(name, copy=False)
 
     def stored(self, of: str, table: Table, name: str) -> exp.Expr:
@@ -502,24 +499,24 @@ class Emitter:
         return type_named(next(c.type for c in holder.columns if c.name == holder.privacy_unit))
 
     def truncated(self, node: AggregateNode, keys: list[str], types: list[Type], delta0: int) -> exp.Select:
-        unit = exp.column(UNIT), self.unit_type(node.relation)
+        unit = column(UNIT), self.unit_type(node.relation)
         rank = exp.Window(
             this=exp.RowNumber(),
-            partition_by=[exp.column(UNIT)],
+            partition_by=[column(UNIT)],
             order=exp.Order(expressions=self.keyed_order(_typed(keys, types), of=unit)),
             over="OVER",
         )
         ranked = select("*", alias(rank, "_n"), source="pu").subquery("q", copy=False)
-        return select("*", source=ranked).where(_of("q", "_n") <= delta0, copy=False)
+        return select("*", source=ranked).where(column("_n", "q") <= delta0, copy=False)
 
     def largest(self, keys: list[str], types: list[Type], counts: list[str], order: str) -> exp.Select:
         ordered = [
-            exp.Ordered(this=exp.column(order), desc=True, nulls_first=False),
+            exp.Ordered(this=column(order), desc=True, nulls_first=False),
             *self.keyed_order(_typed(keys, types)),
         ]
-        columns = [exp.column(k) for k in keys]
-        query = select(*columns, *(exp.column(c) for c in counts), source="h").where(
-            exp.column(order) > 0, copy=False
+        columns = [column(k) for k in keys]
+        query = select(*columns, *(column(c) for c in counts), source="h").where(
+            column(order) > 0, copy=False
         )
         return query.order_by(*ordered, copy=False)
 
@@ -536,8 +533,8 @@ def domain(
     cells = dialect.cells([*columns, *((name, Type.INT8.cell) for name in numbers)])
     rank = exp.Window(
         this=exp.RowNumber(),
-        partition_by=[exp.column(k) for k in keys],
-        order=exp.Order(expressions=[exp.Ordered(this=exp.column("cell"))]),
+        partition_by=[column(k) for k in keys],
+        order=exp.Order(expressions=[exp.Ordered(this=column("cell"))]),
         over="OVER",
     )
     return dialect.fragment(select("*", alias(rank, "_n"), source=cells.subquery("c", copy=False)))
@@ -549,10 +546,10 @@ def _counts_of_cells(
 ) -> str:
     """Each cell of `d` with its counts of `h`, 0 where it has none."""
     match = and_(
-        _of("d", "_n").eq(1),
-        *(dialect.same(_of("d", k), _of("h", k), of) for k, of in zip(keys, types, strict=True)),
+        column("_n", "d").eq(1),
+        *(dialect.same(column(k, "d"), column(k, "h"), of) for k, of in zip(keys, types, strict=True)),
     )
-    query = select(_of("d", "cell"), *(_filled(c) for c in counts), source="d")
+    query = select(column("cell", "d"), *(_filled(c) for c in counts), source="d")
     return dialect.fragment(join(query, "h", match, side="LEFT"))
 
 
@@ -567,4 +564,4 @@ def _unit_rows(
 
 
 def _typed(keys: list[str], types: list[Type]) -> list[Typed]:
-    return [(exp.column(k), found) for k, found in zip(keys, types, strict=True)]
+    return [(column(k), found) for k, found in zip(keys, types, strict=True)]

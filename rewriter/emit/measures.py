@@ -35,7 +35,7 @@ from rewriter.ir.measure import (
 )
 from rewriter.ir.relation import UNIT, Relation
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import alias, and_, case, cast, coalesce, grouped, not_, paren, select
+from rewriter.ir.trees import alias, and_, case, cast, coalesce, column, grouped, not_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
@@ -247,14 +247,14 @@ def with_ranks(
     Hashing and sorting take most of the time, so only groups of more than `tau` rows are ranked.
     """
     size = exp.Window(
-        this=exp.Count(this=exp.Star()), partition_by=[exp.column(t) for t in together], over="OVER"
+        this=exp.Count(this=exp.Star()), partition_by=[column(t) for t in together], over="OVER"
     )
-    few = exp.LTE(this=exp.column("_rows"), expression=exp.Literal.number(tau))
+    few = exp.LTE(this=column("_rows"), expression=exp.Literal.number(tau))
     firsts = [alias(exp.Literal.number(1), rank.alias_or_name) for rank in ranks]
     whole = select("*", *firsts, source="n").where(few, copy=False)
     cut = select("*", *ranks, source="n").where(not_(few.copy()), copy=False)
     counted = select("*", alias(size, "_rows"), source=source)
-    return [("n", counted), ("k", exp.union(whole, cut, distinct=False))]
+    return [("n", counted), ("k", exp.union(whole, cut, distinct=False, copy=False))]
 
 
 def _whole(measure: Summed) -> bool:
@@ -270,14 +270,14 @@ def numbered(
     together: Sequence[str],
 ) -> exp.Window:
     """A row's number among those `together`: rows with a value first, by a keyed order of it; ties are equal values."""
-    absent = case((exp.Is(this=exp.column(value), expression=exp.null()), exp.Literal.number(1)))
+    absent = case((exp.Is(this=column(value), expression=exp.null()), exp.Literal.number(1)))
     order: list[exp.Expr] = [exp.Ordered(this=absent.else_(exp.Literal.number(0)))]
-    unit = (exp.column(UNIT), emitter.unit_type(node.relation))
-    named_keys = [(exp.column(k), found) for k, found in zip(keys, types, strict=True)]
-    order += emitter.keyed_order([*named_keys, (exp.column(value), Type.INT8)], of=unit)
+    unit = (column(UNIT), emitter.unit_type(node.relation))
+    named_keys = [(column(k), found) for k, found in zip(keys, types, strict=True)]
+    order += emitter.keyed_order([*named_keys, (column(value), Type.INT8)], of=unit)
     return exp.Window(
         this=exp.RowNumber(),
-        partition_by=[exp.column(t) for t in together],
+        partition_by=[column(t) for t in together],
         order=exp.Order(expressions=order),
         over="OVER",
     )
@@ -288,10 +288,10 @@ def per_unit(
 ) -> exp.Select:
     """`pu`: one row a unit and group, or one a unit, each count and sum of it clamped, in v0..."""
     dialect, values = emitter.dialect, list(summed(node))
-    columns: list[exp.Expr] = [exp.column(UNIT)]
+    columns: list[exp.Expr] = [column(UNIT)]
     for key, found in zip(keys, types, strict=True):
-        one = alias(dialect.least(exp.column(key), found), key)
-        columns.append(one if kept.one else exp.column(key))
+        one = alias(dialect.least(column(key), found), key)
+        columns.append(one if kept.one else column(key))
     for number, measure in enumerate(node.measures):
         if isinstance(measure, Count):
             columns.append(alias(_count(measure, number), f"v{number}"))
@@ -299,14 +299,12 @@ def per_unit(
             place = values.index((measure.value, measure.argument))
             ranked = not measure.whole and not one_row_per_unit(node.relation)
             columns.append(alias(_sum(measure, place, ranked, dialect), f"v{number}"))
-    by = (exp.column(k) for k in kept.grouped(keys))
-    return grouped(select(*columns, source=source), exp.column(UNIT), *by)
+    by = (column(k) for k in kept.grouped(keys))
+    return grouped(select(*columns, source=source), column(UNIT), *by)
 
 
 def _count(measure: Count, number: int) -> exp.Expr:
-    counted: exp.Expr = (
-        exp.Star() if measure.argument is None and not measure.items else exp.column(f"x{number}")
-    )
+    counted: exp.Expr = exp.Star() if measure.argument is None and not measure.items else column(f"x{number}")
     if measure.items:
         counted = exp.Distinct(expressions=[counted])
     return exp.Least(
@@ -315,7 +313,7 @@ def _count(measure: Count, number: int) -> exp.Expr:
 
 
 def _sum(measure: Moment, place: int, ranked: bool, dialect: Engine) -> exp.Expr:
-    value: exp.Expr = exp.column(f"y{place}")
+    value: exp.Expr = column(f"y{place}")
     if measure.centred:
         lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
         double = exp.Mul(this=exp.Literal.number(2), expression=value)
@@ -323,7 +321,7 @@ def _sum(measure: Moment, place: int, ranked: bool, dialect: Engine) -> exp.Expr
     if measure.power == 2:
         value = exp.Mul(this=value, expression=value.copy())
     if ranked:
-        counted = exp.LTE(this=exp.column(f"_k{place}"), expression=exp.Literal.number(measure.tau))
+        counted = exp.LTE(this=column(f"_k{place}"), expression=exp.Literal.number(measure.tau))
         value = case((counted, value))
     total: exp.Expr = exp.Sum(this=dialect.addend(value))
     if not ranked:
@@ -343,7 +341,7 @@ def signed(value: int) -> exp.Expr:
 
 def total(number: int, measure: Measure, dialect: Engine) -> exp.Expr:
     """The sum over units of what a measure counts; one of numbers ends at 2^61, so that nothing overflows."""
-    value: exp.Expr = exp.column(f"v{number}")
+    value: exp.Expr = column(f"v{number}")
     value = exp.Sum(this=dialect.addend(value) if isinstance(measure, Moment) else value)
     if isinstance(measure, Moment):
         # Of no rows SUM is NULL, which GREATEST passes over: the clamp would make a number of it.

@@ -20,7 +20,7 @@ from rewriter.emit.histogram import Emitter, domain
 from rewriter.emit.measures import item_type, numbered, signed, unmeasured, with_ranks
 from rewriter.ir.measure import ROW, DistinctItems, Quantiles, Running
 from rewriter.ir.relation import UNIT
-from rewriter.ir.trees import alias, and_, cast, copied, grouped, join, not_, paren, select
+from rewriter.ir.trees import alias, and_, cast, column, copied, grouped, join, not_, paren, select
 from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, Kept
@@ -53,7 +53,7 @@ def bins_query(
     assert isinstance(measure, Quantiles)
     query = CellQuery(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
     lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
-    offset = paren(exp.Sub(this=exp.column("y0"), expression=signed(lo)))
+    offset = paren(exp.Sub(this=column("y0"), expression=signed(lo)))
     spread = exp.Mul(this=offset, expression=exp.Literal.number(bins))
     number = cast(exp.IntDiv(this=paren(spread), expression=exp.Literal.number(hi - lo + 1)), "BIGINT")
     if measure.weighted:
@@ -62,11 +62,11 @@ def bins_query(
     rank = numbered(query.emitter, query.node, query.keys, query.types, "y0", together)
     query.add("p", select("*", *query.group_number(delta0), source="r").where(_present("y0"), copy=False))
     query.add_all(with_ranks("p", together, [alias(rank, "_k")], measure.tau))
-    kept = select(*(exp.column(k) for k in query.keys), alias(number, "bin"), source="k")
+    kept = select(*(column(k) for k in query.keys), alias(number, "bin"), source="k")
     kept = query.within(kept.where(_at_most("_k", measure.tau), copy=False), delta0)
     query.add("b", kept)
     counted = query.by_cell("b", cells).select(
-        exp.column("bin", table="b"), alias(exp.Count(this=exp.Star()), "c"), copy=False
+        column("bin", table="b"), alias(exp.Count(this=exp.Star()), "c"), copy=False
     )
     counted = grouped(counted, exp.Literal.number(1), exp.Literal.number(2))
     return query.written(counted, cells, integers=True)
@@ -74,23 +74,21 @@ def bins_query(
 
 def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> HistogramQuery:
     """The weights of the bins: `u` has the rows of a unit by cell and bin, `n` all of them."""
-    keys = [exp.column(k) for k in query.keys]
-    binned = select(exp.column(UNIT), *keys, alias(number, "bin"), source="r").where(
-        _present("y0"), copy=False
-    )
+    keys = [column(k) for k in query.keys]
+    binned = select(column(UNIT), *keys, alias(number, "bin"), source="r").where(_present("y0"), copy=False)
     query.add("p", binned)
-    columns = [exp.column(name, table="p") for name in (UNIT, "bin")]
+    columns = [column(name, table="p") for name in (UNIT, "bin")]
     counted = query.by_cell("p", cells).select(*columns, alias(exp.Count(this=exp.Star()), "m"), copy=False)
     query.add("u", grouped(counted, exp.Literal.number(1), *map(copied, columns)))
-    rows = alias(cast(exp.Sum(this=exp.column("m")), "BIGINT"), "n")
-    query.add("n", grouped(select(exp.column(UNIT), rows, source="u"), exp.column(UNIT)))
+    rows = alias(cast(exp.Sum(this=column("m")), "BIGINT"), "n")
+    query.add("n", grouped(select(column(UNIT), rows, source="u"), column(UNIT)))
     whole = exp.Greatest(
-        this=exp.column("n", table="n"), expressions=[exp.Literal.number(tau)], ignore_nulls=True
+        this=column("n", table="n"), expressions=[exp.Literal.number(tau)], ignore_nulls=True
     )
     each = cast(exp.IntDiv(this=exp.Literal.number(ROW * tau), expression=whole), "BIGINT")
-    weight = exp.Sum(this=exp.Mul(this=exp.column("m", table="u"), expression=each))
-    shown = [exp.column(name, table="u") for name in ("cell", "bin")]
-    same = exp.EQ(this=exp.column(UNIT, table="u"), expression=exp.column(UNIT, table="n"))
+    weight = exp.Sum(this=exp.Mul(this=column("m", table="u"), expression=each))
+    shown = [column(name, table="u") for name in ("cell", "bin")]
+    same = exp.EQ(this=column(UNIT, table="u"), expression=column(UNIT, table="n"))
     weights = join(select(*shown, alias(cast(weight, "BIGINT"), "c"), source="u"), "n", same)
     return query.written(grouped(weights, *map(copied, shown)), cells, integers=True)
 
@@ -102,24 +100,24 @@ def items_query(
     measure = node.measures[place]
     assert isinstance(measure, DistinctItems)
     query = CellQuery(replace(node, measures=(measure,), outputs=()), backend, len(node.keys), typed=True)
-    together = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
+    together = [column(UNIT), *(column(k) for k in query.keys)]
     query.add(
         "e",
-        select(*together, exp.column("x0"))
-        .distinct()
+        select(*together, column("x0"))
+        .distinct(copy=False)
         .from_(exp.table_("r"), copy=False)
         .where(_present("x0"), copy=False),
     )
     query.add("c", select("*", *query.group_number(delta0), source="e"))
     item = item_type(query.emitter, measure.items, node.relation)
-    order = query.emitter.keyed_order([(exp.column("x0"), item)], of=query.unit)
+    order = query.emitter.keyed_order([(column("x0"), item)], of=query.unit)
     rank = alias(_ranked("ROW_NUMBER", together, order), "_k")
     query.add_all(with_ranks("c", [UNIT, *query.keys], [rank], most))
-    unit: exp.Expr = exp.column(UNIT, table="k")
+    unit: exp.Expr = column(UNIT, table="k")
     if query.unit[1] not in INTEGERS:
         unit = backend.dialect.text(unit, query.unit[1])
     found = query.by_cell("k", cells).select(
-        alias(unit, "unit"), alias(exp.column("x0", table="k"), "item"), copy=False
+        alias(unit, "unit"), alias(column("x0", table="k"), "item"), copy=False
     )
     return query.written(query.within(found.where(_at_most("_k", most), copy=False), delta0), cells)
 
@@ -135,34 +133,37 @@ def weights_query(
     """
     query = CellQuery(unmeasured(node), backend, len(node.keys) if left_out else 0)
     dialect = backend.dialect
-    columns = [exp.column(UNIT), *(exp.column(k) for k in query.keys)]
-    pairs = select(*columns).distinct().from_(exp.table_("r"), copy=False)
+    columns = [column(UNIT), *(column(k) for k in query.keys)]
+    pairs = select(*columns).distinct(copy=False).from_(exp.table_("r"), copy=False)
     if left_out:
         query.add("d", domain(dialect, tuple(query.keys), tuple(query.types)))
         same = [
-            dialect.same(exp.column(k, table="d"), dialect.cell(exp.column(k, table="r"), of), of)
+            dialect.same(column(k, table="d"), dialect.cell(column(k, table="r"), of), of)
             for k, of in zip(query.keys, query.types, strict=True)
         ]
         known = select(exp.Literal.number(1), source="d").where(*same, copy=False)
         pairs = pairs.where(not_(exp.Exists(this=known)), copy=False)
     query.add("e", pairs)
-    number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[exp.column(UNIT)], over="OVER")
+    number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column(UNIT)], over="OVER")
     query.add("c", select("*", alias(number, "n"), source="e"))
     salt = (exp.Literal.string(str(turn)), Type.TEXT)
     keyed = query.emitter.hashed([salt, query.unit, *query.named])
     order = [dialect.ordered(keyed, Type.TEXT), *(dialect.ordered(k.copy(), of) for k, of in query.named)]
-    rank = _ranked("ROW_NUMBER", [exp.column(UNIT)], [exp.Ordered(this=o) for o in order])
+    rank = _ranked("ROW_NUMBER", [column(UNIT)], [exp.Ordered(this=o) for o in order])
     # Hashing and sorting take most of the time, so only units with items to leave out are ranked.
     ranked = select("*", alias(rank, "_k"), source="c").where(not_(_at_most("n", delta0)), copy=False)
-    keys = [exp.column(k) for k in query.keys]
-    whole = select(*keys, exp.column("n"), source="c").where(_at_most("n", delta0), copy=False)
+    keys = [column(k) for k in query.keys]
+    whole = select(*keys, column("n"), source="c").where(_at_most("n", delta0), copy=False)
     cut = select(*keys, alias(exp.Literal.number(delta0), "n"), source=ranked.subquery("q", copy=False))
-    query.add("w", exp.union(whole, cut.where(_at_most("_k", delta0), copy=False), distinct=False))
+    query.add(
+        "w", exp.union(whole, cut.where(_at_most("_k", delta0), copy=False), distinct=False, copy=False)
+    )
     source = "w"
     if not floor:
         source, nothing = "z", alias(cast(exp.Null(), "BIGINT"), "n")
-        query.add("z", exp.union(select("*", source="w"), select(*keys, nothing, source="e"), distinct=False))
-    root = exp.Sqrt(this=cast(exp.column("n"), "DOUBLE"))
+        every = select(*keys, nothing, source="e")
+        query.add("z", exp.union(select("*", source="w"), every, distinct=False, copy=False))
+    root = exp.Sqrt(this=cast(column("n"), "DOUBLE"))
     each = cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
     total: exp.Expr = cast(exp.Sum(this=each), "BIGINT")
     if not floor:
@@ -188,14 +189,14 @@ def running_query(node: AggregateNode, times: Sequence[str | None], backend: Que
     name, of = query.keys[measure.time], query.types[measure.time]
     dialect = backend.dialect
     query.add("d", domain(dialect, ("t",), (of,)))
-    same = dialect.same(exp.column("t", table="d"), dialect.cell(exp.column(name, table="r"), of), of)
-    match = and_(exp.column("_n", table="d").eq(1), same)
+    same = dialect.same(column("t", table="d"), dialect.cell(column(name, table="r"), of), of)
+    match = and_(column("_n", table="d").eq(1), same)
     every = exp.Column(this=exp.Star(), table=exp.to_identifier("r"))
-    rows = join(select(every, exp.column("cell", table="d"), source="r"), "d", match)
-    query.add("j", rows.where(exp.column("x0").eq(1), copy=False) if measure.argument is not None else rows)
-    order = [exp.Ordered(this=exp.column("cell")), *query.emitter.keyed_order(query.named, of=query.unit)]
-    query.add("k", select("*", alias(_ranked("ROW_NUMBER", [exp.column(UNIT)], order), "_k"), source="j"))
-    shown = [*(exp.column(k) for k in query.keys if k != name), exp.column("cell")]
+    rows = join(select(every, column("cell", table="d"), source="r"), "d", match)
+    query.add("j", rows.where(column("x0").eq(1), copy=False) if measure.argument is not None else rows)
+    order = [exp.Ordered(this=column("cell")), *query.emitter.keyed_order(query.named, of=query.unit)]
+    query.add("k", select("*", alias(_ranked("ROW_NUMBER", [column(UNIT)], order), "_k"), source="j"))
+    shown = [*(column(k) for k in query.keys if k != name), column("cell")]
     count = alias(exp.Count(this=exp.Star()), "c")
     counted = select(*shown, count, source="k").where(_at_most("_k", measure.events), copy=False)
     return query.written(grouped(counted, *map(copied, shown)), tuple((t,) for t in times))
@@ -222,8 +223,8 @@ class CellQuery:
         self.emitter = Emitter(backend.policy, backend.parameters, arrays + len(numbers) + 1, backend.dialect)
         self.keys = [f"g{n}" for n in range(len(node.keys))]
         self.types = [type_of(k, node.relation, backend.parameters) for k in node.keys]
-        self.named = [(exp.column(k), of) for k, of in zip(self.keys, self.types, strict=True)]
-        self.unit = (exp.column(UNIT), self.emitter.unit_type(node.relation))
+        self.named = [(column(k), of) for k, of in zip(self.keys, self.types, strict=True)]
+        self.unit = (column(UNIT), self.emitter.unit_type(node.relation))
         rows = self.emitter.rows(node, typed=typed, units_later=units_later)
         self._ctes: list[tuple[str, str]] = []
         self._kept = 0
@@ -257,7 +258,7 @@ class CellQuery:
         ]
         if kept.ranked:
             order = self.emitter.keyed_order(self.named, of=self.unit)
-        return [alias(_ranked("DENSE_RANK", [exp.column(UNIT)], order), "_d")]
+        return [alias(_ranked("DENSE_RANK", [column(UNIT)], order), "_d")]
 
     def within(self, select: exp.Select, delta0: int | None) -> exp.Select:
         kept = held(self.node.bound, self.keys, delta0)
@@ -270,11 +271,11 @@ class CellQuery:
         dialect = self.backend.dialect
         self.add("d", domain(dialect, tuple(self.keys), tuple(self.types), tuple(self._numbers)))
         same = [
-            dialect.same(exp.column(k, table="d"), exp.column(k, table=name), of)
+            dialect.same(column(k, table="d"), column(k, table=name), of)
             for k, of in zip(self.keys, self.types, strict=True)
         ]
-        match = and_(exp.column("_n", table="d").eq(1), *same)
-        return join(select(exp.column("cell", table="d"), source="d"), name, match)
+        match = and_(column("_n", table="d").eq(1), *same)
+        return join(select(column("cell", table="d"), source="d"), name, match)
 
     def written(self, query: exp.Select | str, cells: Cells, *, integers: bool = False) -> HistogramQuery:
         dialect, text, kept = self.backend.dialect, self.backend.dialect.fragment(query), None
@@ -304,8 +305,8 @@ def _ranked(function: str, partition: Sequence[exp.Expr], order: Sequence[exp.Ex
 
 
 def _present(name: str) -> exp.Expr:
-    return not_(exp.Is(this=exp.column(name), expression=exp.null()))
+    return not_(exp.Is(this=column(name), expression=exp.null()))
 
 
 def _at_most(name: str, most: int) -> exp.Expr:
-    return exp.LTE(this=exp.column(name), expression=exp.Literal.number(most))
+    return exp.LTE(this=column(name), expression=exp.Literal.number(most))

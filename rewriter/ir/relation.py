@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from rewriter.effort import spend
-from rewriter.ir.trees import walk
+from rewriter.ir.trees import column, walk
 from rewriter.policy import Column, Table
 
 Leaf = tuple[str, str]
@@ -216,9 +216,7 @@ def leaf(alias: str, name: str) -> exp.Column:
     >>> leaf("t0", "Age").sql()
     '"t0"."Age"'
     """
-    return exp.Column(
-        this=exp.Identifier(this=name, quoted=True), table=exp.Identifier(this=alias, quoted=True)
-    )
+    return column(name, alias, quoted=True)
 
 
 def leaves(*expressions: exp.Expr) -> frozenset[Leaf]:
@@ -229,21 +227,16 @@ def leaves(*expressions: exp.Expr) -> frozenset[Leaf]:
     """
     found = set()
     for one in expressions:
-        nodes = walk(one)
-        spend(len(nodes))
-        for node in nodes:
-            if isinstance(node, exp.Column) and not _inner(node, one):
-                found.add((node.table, node.name))
+        nodes = walk(one, stop=_ends_base_form)
+        columns = [node for node in nodes if isinstance(node, exp.Column)]
+        spend(len(nodes) + 2 * len(columns))
+        found |= {(node.table, node.name) for node in columns}
     return frozenset(found)
 
 
-def _inner(column: exp.Expr, root: exp.Expr) -> bool:
-    node = column.parent
-    while node is not None and node is not root.parent:
-        if isinstance(node, exp.Query):
-            return True
-        node = node.parent
-    return False
+def _ends_base_form(node: exp.Expr) -> bool:
+    """Whether no base column is inside of a node: it is one itself, or a query, which has columns of its own."""
+    return isinstance(node, (exp.Column, exp.Query))
 
 
 def conjuncts(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
@@ -290,7 +283,8 @@ def unit_source(expression: exp.Expr, relation: Relation) -> Source | None:
         return sources[0] if sources[0] and all(s is sources[0] for s in sources) else None
     if not isinstance(expression, exp.Column):
         return None
-    source = next((s for s in relation.sources if s.alias == expression.table), None)
+    alias = expression.table
+    source = next((s for s in relation.sources if s.alias == alias), None)
     if source is None or not source.private:
         return None
     return source if expression.name in (UNIT, unit_column(source.table), *source.copies) else None

@@ -165,27 +165,31 @@ def not_(condition: exp.Expr) -> exp.Not:
     return exp.not_(condition, copy=False)
 
 
-def _named(column: str) -> exp.Expr:
-    return exp.Star() if column == "*" else exp.column(column)
+def _named(name: str) -> exp.Expr:
+    return exp.Star() if name == "*" else column(name)
+
+
+Stop = Callable[[exp.Expr], bool]
 
 
 @overload
-def walk(root: exp.Expr) -> list[exp.Expr]: ...
+def walk(root: exp.Expr, *, stop: Stop | None = None) -> list[exp.Expr]: ...
 
 
 @overload
-def walk(root: exp.Expr, *types: type[Node]) -> list[Node]: ...
+def walk(root: exp.Expr, *types: type[Node], stop: Stop | None = None) -> list[Node]: ...
 
 
-def walk(root: exp.Expr, *types: type[exp.Expr]) -> Sequence[exp.Expr]:
-    """The nodes of a tree of these types, from the top: first the root, then its parts, then theirs.
+def walk(root: exp.Expr, *types: type[exp.Expr], stop: Stop | None = None) -> Sequence[exp.Expr]:
+    """The nodes of a tree of these types, from the top: first the root, then its parts, then theirs, but nothing that
+    is inside of a node of which `stop` is true.
 
     >>> [n.sql() for n in walk(exp.column("a", "t").eq(exp.null()), exp.Column, exp.Null)]
     ['t.a', 'NULL']
     """
     nodes = [root]
     for node in nodes:
-        if node.is_primitive:
+        if node.is_primitive or (stop is not None and stop(node)):
             continue
         for value in node.args.values():
             if isinstance(value, exp.Expr):
@@ -227,8 +231,10 @@ def column(name: str, table: str = "", *, quoted: bool = False) -> exp.Column:
     >>> column("a", "t").sql(), column("a", "t", quoted=True).sql()
     ('t.a', '"t"."a"')
     """
-    places = {"this": name, "table": table} if table else {"this": name}
-    return exp.Column(**{place: exp.Identifier(this=text, quoted=quoted) for place, text in places.items()})
+    this = exp.Identifier(this=name, quoted=quoted)
+    if not table:
+        return exp.Column(this=this)
+    return exp.Column(this=this, table=exp.Identifier(this=table, quoted=quoted))
 
 
 def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr], without: Sequence[str] = ()) -> exp.Expr:

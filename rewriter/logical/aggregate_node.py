@@ -23,7 +23,7 @@ from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaf, leaves
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import copied, walk
+from rewriter.ir.trees import column, copied, walk
 from rewriter.ir.types import Type
 from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call
@@ -35,7 +35,7 @@ from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of
 from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.scalar.unsupported import available
-from rewriter.syntax.allowlist import CONSTANT, describe, own_parts, position
+from rewriter.syntax.allowlist import CONSTANT, describe, is_constant, own_parts, position
 
 _REAL = (exp.DType.DECIMAL, exp.DType.DOUBLE)
 Listed = tuple[exp.Expr, exp.Expr | None]
@@ -193,7 +193,7 @@ class ReleasedExpressionRewriter:
 
     def rewrite(self, node: exp.Expr) -> None:
         spend()
-        looked_up = CONSTANT in node.meta and leaves(node.meta[CONSTANT])
+        looked_up = is_constant(node) and leaves(node.meta[CONSTANT])
         if isinstance(node, exp.Query) and not looked_up:
             self.nested(node)
             return
@@ -215,9 +215,8 @@ class ReleasedExpressionRewriter:
 
     def key_of(self, node: exp.Expr) -> int | None:
         """The place of the key that an expression is, or None."""
-        own = list(own_parts(node))
-        if any(isinstance(n, (exp.AggFunc, exp.Window, exp.Query)) for n in own) or (
-            not node.find(exp.Column) and not self._constant(node)
+        if any(isinstance(n, (exp.AggFunc, exp.Window, exp.Query)) for n in own_parts(node)) or (
+            not walk(node, exp.Column) and not self._constant(node)
         ):
             return None
         try:
@@ -268,12 +267,12 @@ class ReleasedExpressionRewriter:
         Keys are compared as texts of whole rows: their NULLs are equal then, and PostgreSQL can hash them.
         """
         keys = [f"g{n}" for n in range(len(self.groups.keys))]
-        own = [exp.column(key, table=released(place)) for key in keys]
-        text = exp.column(f"g{len(keys)}", table=released(place))
+        own = [column(key, table=released(place)) for key in keys]
+        text = column(f"g{len(keys)}", table=released(place))
         ends = [exp.alias_(exp.Min(this=text), "low"), exp.alias_(exp.Max(this=text.copy()), "high")]
         found = exp.select(*own, *ends).from_(released_rows(place), copy=False).group_by(*own)
         rows = [
-            exp.cast(exp.Anonymous(this="ROW", expressions=[exp.column(k, table=t) for k in keys]), "TEXT")
+            exp.cast(exp.Anonymous(this="ROW", expressions=[column(k, table=t) for k in keys]), "TEXT")
             for t in (f"_m{place}", released(self.index))
         ]
         return exp.Join(this=found.subquery(f"_m{place}"), on=rows[0].eq(rows[1]), side="LEFT")
@@ -282,8 +281,8 @@ class ReleasedExpressionRewriter:
         """MIN or MAX of the texts of node `place`'s list: of the group that it stands in, or of all."""
         call = node.this if isinstance(node, exp.Filter) else node
         if self.groups.keys:
-            return exp.column("low" if isinstance(call, exp.Min) else "high", table=f"_m{place}")
-        found = exp.select(type(call)(this=exp.column("g0", table=released(place))))
+            return column("low" if isinstance(call, exp.Min) else "high", table=f"_m{place}")
+        found = exp.select(type(call)(this=column("g0", table=released(place))))
         found.set("from_", exp.From(this=released_rows(place)))
         return found.subquery(copy=False)
 
@@ -310,7 +309,7 @@ class ReleasedExpressionRewriter:
         digits: exp.Expr = exp.Literal.number(0)
         for place in places:
             if len(self.groups.sets) > 1:
-                bit = exp.column(f"z{place}", table=released(self.index))
+                bit = column(f"z{place}", table=released(self.index))
                 digits = exp.paren(
                     exp.Add(this=exp.Mul(this=digits, expression=exp.Literal.number(2)), expression=bit)
                 )
@@ -319,7 +318,7 @@ class ReleasedExpressionRewriter:
         self.replacements.parts[id(node)] = digits
 
     def _replace(self, node: exp.Expr, name: str) -> None:
-        self.replacements.parts[id(node)] = exp.column(name, table=released(self.index))
+        self.replacements.parts[id(node)] = column(name, table=released(self.index))
 
 
 def _rewrite_order(tree: exp.Select, writer: ReleasedExpressionRewriter) -> None:

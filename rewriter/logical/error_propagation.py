@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Literal
 
 from sqlglot import exp
@@ -602,7 +603,17 @@ class StatementErrors:
         self._rows: dict[tuple[int, Size], NoisyRows] = {}
         self._exported: dict[tuple[int, Size], _Item] = {}
         self._places: dict[str, tuple[int, ...]] = {}
-        self._open = _takes_columns(tree)
+
+    @cached_property
+    def _open(self) -> bool:
+        """Whether subqueries may get further columns: nothing reads all that they have."""
+        tree = self._tree
+        counted = [star for star in walk(tree, exp.Star) if not isinstance(star.parent, exp.Count)]
+        natural = any(join.args.get("method") for join in walk(tree, exp.Join))
+        recursive = any(clause.args.get("recursive") for clause in walk(tree, exp.With))
+        items = {item_name(item) for item in walk(tree, exp.Subquery, exp.Table) if item_name(item)}
+        rows = any(not c.table and folded(c.this) in items for c in walk(tree, exp.Column))
+        return not (counted or natural or recursive or rows)
 
     def of(self, select: exp.Select, node: exp.Expr, size: Size) -> exp.Expr | None:
         """The size of the noise in an expression of a SELECT of the statement, None where it is not known."""
@@ -795,13 +806,3 @@ def _cte(table: exp.Table) -> exp.CTE | None:
                 return cte
         node = node.parent
     return None
-
-
-def _takes_columns(tree: exp.Expr) -> bool:
-    """Whether subqueries may get further columns: nothing reads all that they have."""
-    counted = [star for star in walk(tree, exp.Star) if not isinstance(star.parent, exp.Count)]
-    natural = any(join.args.get("method") for join in walk(tree, exp.Join))
-    recursive = any(clause.args.get("recursive") for clause in walk(tree, exp.With))
-    items = {item_name(item) for item in walk(tree, exp.Subquery, exp.Table) if item_name(item)}
-    rows = any(not c.table and folded(c.this) in items for c in walk(tree, exp.Column))
-    return not (counted or natural or recursive or rows)

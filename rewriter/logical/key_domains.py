@@ -23,6 +23,7 @@ from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, ListedRows, Relation, SemiJoin, Source, equated, leaf, leaves
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import alias, cast, copied, data_type, join, limited, rebuilt, select, walk
+from rewriter.ir.trees import column as column_of
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy
@@ -214,7 +215,7 @@ class _Dimensions:
 
     def exact(self, condition: exp.Expr, *, narrowed: bool = True) -> exp.Expr | None:
         """A WHERE condition over enumerated columns and tables among the items, or None where it needs another one."""
-        if not leaves(condition) or condition.find(exp.Query) or self._pending(condition):
+        if not leaves(condition) or walk(condition, exp.Query) or self._pending(condition):
             return None
         return self._parts(condition) if self._known(condition, narrowed) else None
 
@@ -339,7 +340,7 @@ class _Dimensions:
     def _item(self, at: Leaf, rows: exp.Query) -> exp.Column:
         name = self._name(at)
         self.items[name] = _listed(rows, name)
-        return exp.column("v", table=name)
+        return column_of("v", name)
 
     def _name(self, at: Leaf) -> str:
         names = [c.name for c in self.relation.source(at[0]).table.columns]
@@ -350,7 +351,7 @@ class _Dimensions:
         if scan is None:
             return None
         if source.on is not None:
-            rows = exp.select(exp.column(exp.to_identifier(name, quoted=True))).distinct().from_(scan)
+            rows = select(column_of(name, quoted=True), source=scan).distinct(copy=False)
             return self._item(
                 (source.alias, name), rows.union(select(exp.null()), distinct=False, copy=False)
             )
@@ -391,11 +392,12 @@ class _Dimensions:
             (schema, name), target = column.domain_from
             if not self.policy.tables[schema, name].in_front:
                 return None
-            value = exp.column(exp.to_identifier(target, quoted=True))
+            value = column_of(target, quoted=True)
             scan = exp.Table(
                 this=exp.to_identifier(name, quoted=True), db=exp.to_identifier(schema, quoted=True)
             )
-            return exp.select(value).distinct().from_(scan).where(exp.not_(value.copy().is_(exp.null())))
+            present = exp.not_(value.copy().is_(exp.null()))
+            return select(value, source=scan).distinct(copy=False).where(present, copy=False)
         if column.range is None and type_named(column.type) is Type.BOOL:
             return select("*", source=_values([exp.true(), exp.false()]))
         return None
@@ -464,7 +466,7 @@ class _Dimensions:
         return [
             (o, with_constants(v, self.parameters))
             for o, v in found
-            if not leaves(v) and not v.find(exp.Query)
+            if not leaves(v) and not walk(v, exp.Query)
         ]
 
     def _compared(self, at: Leaf) -> bool:
@@ -497,7 +499,7 @@ class _Dimensions:
             column, listed = condition.this, condition.expressions
         else:
             return None
-        if not listed or not self._is(column, at) or any(leaves(e) or e.find(exp.Query) for e in listed):
+        if not listed or not self._is(column, at) or any(leaves(e) or walk(e, exp.Query) for e in listed):
             return None
         return [with_constants(e, self.parameters) for e in listed]
 
@@ -574,7 +576,7 @@ class _Dimensions:
             rows = rows.union(select(exp.null()), distinct=False, copy=False)
         name = f"s{len(self.items)}"
         self.items[name] = _listed(rows, name)
-        return exp.column("v", table=name)
+        return column_of("v", name)
 
     def _may_be_null(self, node: exp.Expr) -> bool:
         if isinstance(node, exp.Case):

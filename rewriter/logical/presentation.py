@@ -254,7 +254,7 @@ def _together(bodies: Mapping[int, exp.Select], index: int, sets: Sets) -> exp.Q
         outputs = [c.alias for c in body.selects[len(places) :] if SHOWN.fullmatch(c.alias)]
         columns += [exp.column(c, table="s") for c in outputs]
         selects.append(exp.select(*columns).from_(body.copy().subquery("s")))
-    return exp.union(*selects, distinct=False)
+    return exp.union(*selects, distinct=False, copy=False)
 
 
 def node_columns(node: AggregateNode, types: Sequence[str]) -> ReleasedColumns:
@@ -283,7 +283,7 @@ def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:
     """Give the outermost SELECT list the client's output names, where it lists its outputs one by one."""
     if not isinstance(tree, exp.Select) or len(tree.expressions) != len(names):
         return
-    if any(e.find(exp.Star) and not e.find(exp.Count) for e in tree.expressions):
+    if any(walk(e, exp.Star) and not walk(e, exp.Count) for e in tree.expressions):
         return
     items = []
     for item, name in zip(tree.expressions, names, strict=True):

@@ -109,7 +109,7 @@ from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
 from rewriter.statements.value_listing import ValueListing, listing
-from rewriter.syntax.allowlist import CONSTANT, describe, position
+from rewriter.syntax.allowlist import CONSTANT, describe, is_constant, position
 from rewriter.syntax.parse import parse_query
 
 
@@ -128,7 +128,8 @@ def split_query(
     """
     tree = drop_schemas(parse_query(text))
     _check_parameters(tree, parameters)
-    drop_casts(tree, parameters)
+    if parameters:
+        drop_casts(tree, parameters)
     listed = listing(tree)
     cutter = QueryAnalyzer(policy, Constants(tuple(parameters), read, read_rows))
     relation = cutter.query(tree, {})
@@ -433,7 +434,7 @@ class QueryAnalyzer(Conditions):
             relation = owned(relation, tree.args["from_"])
         grouped = any(tree.args.get(part) is not None for part in ("group", "having"))
         grouped = grouped or any(aggregates(tree.args.get(part)) for part in ("expressions", "order"))
-        windows = any(e.find(exp.Window) for e in tree.expressions)
+        windows = any(walk(e, exp.Window) for e in tree.expressions)
         if grouped or windows or tree.args.get("distinct") is not None:
             refuse_outer(tree, relation)
         counted = [tree.expressions, *(tree.args.get(p) for p in ("having", "order"))]
@@ -480,7 +481,7 @@ class QueryAnalyzer(Conditions):
         """Mark the constants in the keys of GROUP BY, and wherever the SELECT repeats such a key."""
         keys = list(named_keys(tree))
         self._fold(ctes, keys)
-        said = {sql_text(key) for key in keys if any(CONSTANT in part.meta for part in walk(key))}
+        said = {sql_text(key) for key in keys if any(map(is_constant, walk(key)))}
         if said:
             clauses = [*tree.expressions, tree.args.get("having"), tree.args.get("order")]
             parts = [part for clause in clauses if clause is not None for part in walk(clause)]
@@ -495,7 +496,7 @@ class QueryAnalyzer(Conditions):
                 subquery.meta[CONSTANT] = known[text]
                 continue
             # Lookups of an earlier reading of a CTE belong to the rows of that reading.
-            constant = CONSTANT in subquery.meta and not leaves(subquery.meta[CONSTANT])
+            constant = is_constant(subquery) and not leaves(subquery.meta[CONSTANT])
             select = None if constant else may_look_around(subquery, relation)
             inner = None if select is None else self._from(select, ctes)
             if select is not None and inner is None:
@@ -549,7 +550,7 @@ class QueryAnalyzer(Conditions):
         picked = distinct.args.get("on") if distinct is not None else None
         if picked is not None:
             found = first_rows(tree, picked, relation, next(self.names), self.parameters)
-        elif any(e.find(exp.Window) for e in tree.expressions):
+        elif any(walk(e, exp.Window) for e in tree.expressions):
             found = with_windows(tree, relation, next(self.names), self.parameters)
         else:
             found = projected(relation, tree, self.parameters)

@@ -16,6 +16,7 @@ from rewriter.binder.rejections import refuse_limited, uncorrelated, unlike
 from rewriter.binder.scan_filter import aliases, exists, row_in, semi_join, where
 from rewriter.binder.select_parts import correlated, projected, split
 from rewriter.ir.relation import Relation, leaves
+from rewriter.ir.trees import walk
 from rewriter.ir.types import TEXTUAL
 from rewriter.logical.above import Replacements
 from rewriter.logical.plan import AggregateNode, SystemTableNode
@@ -23,7 +24,7 @@ from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.comparable import alike
 from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
-from rewriter.syntax.allowlist import CONSTANT, position
+from rewriter.syntax.allowlist import CONSTANT, is_constant, position
 from rewriter.syntax.desugar_rows import plain_lists
 
 
@@ -90,7 +91,7 @@ class Conditions(ABC):
     def _read_within(self, relation: Relation, node: exp.Expr, ctes: Ctes, outer: Relation | None) -> None:
         """Mark IN and EXISTS under OR, NOT and CASE that read public and released rows alone: they are constants."""
         query = node.args.get("query") if isinstance(node, exp.In) else None
-        if CONSTANT in node.meta or isinstance(node, exp.Query):
+        if is_constant(node) or isinstance(node, exp.Query):
             return
         row = isinstance(node.this, exp.Tuple)
         if isinstance(node, exp.Exists) and self._inner(node.this.unnest(), ctes, relation, outer) is None:
@@ -190,7 +191,9 @@ class Conditions(ABC):
             return None
         clause = select.args.get("from_")
         found = self._public_joined(clause.this, select.args.get("joins") or [], ctes) if clause else None
-        if found is None or any(aggregates(e) or e.find(exp.Window) or unread(e) for e in select.expressions):
+        if found is None or any(
+            aggregates(e) or walk(e, exp.Window) or unread(e) for e in select.expressions
+        ):
             return None
         if unread(select.args.get("where") or exp.null()):
             return None

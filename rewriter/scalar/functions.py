@@ -602,7 +602,7 @@ PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.DataTypeParam: ("this",),
 }
 """The parts of an expression other than operators and functions, with their arguments."""
-_ALLOWED = {**PARTS, **{f.node: f.arguments for f in FUNCTIONS}}
+_ALLOWED = {k: frozenset(v) for k, v in {**PARTS, **{f.node: f.arguments for f in FUNCTIONS}}.items()}
 PLAIN = (
     exp.Literal,
     exp.Parameter,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
@@ -83,24 +82,31 @@ FIELDS = {
 """The fields that values of a type have; PostgreSQL raises at others once a row reaches them."""
 
 
-def surplus(node: exp.Expr, allowed: Collection[str]) -> str | None:
+def surplus(node: exp.Expr, allowed: frozenset[str]) -> str | None:
     """The first argument of `node` that is set and not in `allowed`, or None.
 
     >>> surplus(exp.Neg(this=exp.Null()), frozenset({"this"})) is None
     True
     """
+    if node.args.keys() <= allowed:
+        return None
     return next((k for k, v in node.args.items() if k not in allowed and v not in (None, False, [])), None)
 
 
 def position(node: exp.Expr) -> int | None:
     """Where `node` begins in the client's text, counted from 1, if the parser kept it."""
-    starts = [n.meta["start"] for n in walk(node) if "start" in n.meta]
+    starts = [start for n in walk(node) if (start := n.meta_get("start")) is not None]
     return min(starts) + 1 if starts else None
 
 
-def own_parts(node: exp.Expr) -> Iterator[exp.Expr]:
+def is_constant(node: exp.Expr) -> bool:
+    """Whether a part of the client's tree stands for something else."""
+    return node.meta_get(CONSTANT) is not None
+
+
+def own_parts(node: exp.Expr) -> list[exp.Expr]:
     """The parts of an expression of the client's tree, without those that stand for something else."""
-    return (part for part in node.walk(prune=lambda n: CONSTANT in n.meta) if CONSTANT not in part.meta)
+    return [part for part in walk(node, stop=is_constant) if not is_constant(part)]
 
 
 def describe(node: exp.Expr) -> str:

@@ -12,11 +12,17 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
 
 MAX_ALTERNATIVES = 64
 COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
+SUGAR = (
+    *(*COMPARED, exp.Between, exp.SimilarTo, exp.Escape, exp.Case),
+    *(exp.Date, exp.TimestampTrunc, exp.DateTrunc, exp.Anonymous),
+)
+"""What may be such a spelling."""
 
 
 def plain(node: exp.Expr) -> exp.Expr:
@@ -25,7 +31,7 @@ def plain(node: exp.Expr) -> exp.Expr:
     >>> plain(exp.maybe_parse("x <> ALL (ARRAY[1, 2])", dialect="postgres")).sql()
     'NOT x IN (1, 2)'
     """
-    return node.transform(_plain, copy=False)
+    return node.transform(_plain, copy=False) if walk(node, *SUGAR) else node
 
 
 def _plain(node: exp.Expr) -> exp.Expr:

@@ -104,11 +104,10 @@ def _check_limits(tree: exp.Query, nodes: Sequence[exp.Expr]) -> None:
         spend(level)
         own = depths.get(id(parent), 0) + isinstance(node, exp.Query) if parent is not None else 1
         depths[id(node)] = own
-        constants += isinstance(node, exp.Literal)
-        if isinstance(node, exp.Literal) and not node.is_string and len(node.this) > MAX_DIGITS:
-            raise Refusal("54001", f"a number has more than {MAX_DIGITS} characters", position=position(node))
-        if isinstance(node, exp.Literal) and not node.is_string:
-            _check_number(node)
+        if isinstance(node, exp.Literal):
+            constants += 1
+            if not node.is_string:
+                _check_number(node)
         if own > MAX_NESTING:
             raise Refusal(
                 "54001", f"subqueries are nested deeper than {MAX_NESTING}", position=position(node)
@@ -118,6 +117,8 @@ def _check_limits(tree: exp.Query, nodes: Sequence[exp.Expr]) -> None:
 
 
 def _check_number(node: exp.Literal) -> None:
+    if len(node.this) > MAX_DIGITS:
+        raise Refusal("54001", f"a number has more than {MAX_DIGITS} characters", position=position(node))
     found = NUMBER.fullmatch(node.this)
     if found is None:
         raise Refusal("42601", "a number could not be read", position=position(node))

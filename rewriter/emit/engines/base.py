@@ -38,6 +38,7 @@ from rewriter.ir.trees import (
     rebuilt,
     select,
     table_named,
+    walk,
 )
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, STAMPS, Type, common
 from rewriter.policy import Column, Table
@@ -293,7 +294,7 @@ class Engine(ABC):
     def tried(self, written: exp.Expr, node: exp.Expr) -> exp.Expr:
         """NULL where what is written raises. TRY cannot stand around an aggregate, nor does it twice."""
         twice = isinstance(written, exp.Anonymous) and written.name == "TRY"
-        if not self.has_try or twice or node.find(exp.AggFunc) is not None:
+        if not self.has_try or twice or walk(node, exp.AggFunc):
             return written
         return exp.Anonymous(this="TRY", expressions=[written])
 
