@@ -13,15 +13,16 @@ Why: docs/decisions/domains-come-from-the-front.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from sqlglot import exp
 
 from rewriter.binder.listed_rows import in_postgres
-from rewriter.canonical.normalize import canonical_conjuncts
+from rewriter.canonical.normalize import conditions_met
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, ListedRows, Relation, SemiJoin, Source, equated, leaf, leaves
-from rewriter.ir.texts import sql_text
+from rewriter.ir.texts import fragment, sql_text
 from rewriter.ir.trees import alias, cast, copied, data_type, join, limited, rebuilt, select, walk
 from rewriter.ir.trees import column as column_of
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
@@ -106,7 +107,7 @@ def domain_queries(
     if narrowed:
         dimensions.reach()
     # In canonical form, so that each spelling of a question has the same factors.
-    written = canonical_conjuncts(relation.conditions, relation)
+    written = conditions_met(relation if relation.filled is None else replace(relation, filled=None))
     conditions = [dimensions.exact(c, narrowed=narrowed) for c in written]
     if narrowed:
         conditions += dimensions.own_domains(written)
@@ -307,7 +308,7 @@ class _Dimensions:
             nonlocal known
             found = self.image(part) if known else None
             known = found is not None
-            return found or part
+            return found or exp.Null()
 
         made = rebuilt(node, image)
         return made if known else None
@@ -387,7 +388,7 @@ class _Dimensions:
 
     def _declared(self, column: Column) -> exp.Query | None:
         if column.domain is not None:
-            return select("*", source=_values([exp.Literal.string(v) for v in column.domain]))
+            return select("*", source=exp.Var(this=_texts(column.domain)))
         if column.domain_from is not None:
             (schema, name), target = column.domain_from
             if not self.policy.tables[schema, name].in_front:
@@ -635,6 +636,12 @@ def _integer(bound: exp.Expr) -> int | None:
 
 def _values(values: list[exp.Expr]) -> exp.Expr:
     return exp.Values(expressions=[exp.Tuple(expressions=[v]) for v in values], alias=_of_v("c"))
+
+
+@lru_cache(maxsize=100)
+def _texts(values: tuple[str, ...]) -> str:
+    """Declared values, which many statements read, as an item of FROM."""
+    return fragment(_values([exp.Literal.string(value) for value in values]), "postgres")
 
 
 def _listed(rows: exp.Query, name: str) -> exp.Subquery:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from sqlglot import exp
@@ -16,7 +17,7 @@ from sqlglot import exp
 from rewriter.binder.names import output_name
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Count, Measure, Output
-from rewriter.ir.texts import sql_text
+from rewriter.ir.texts import fragment, sql_text
 from rewriter.ir.trees import alias, cast, copied, data_type, paren, select, walk
 from rewriter.ir.trees import column as column_of
 from rewriter.logical.error_propagation import (
@@ -69,20 +70,19 @@ def present(
     above = _outputs_above(aggregate.above, aggregate.nodes, columns, names)
     transports: list[Literal["int8", "text"]] = []
     behind = len(aggregate.parameters) + sum(map(len, columns)) + 1
-    bodies, plain = {}, {}
+    bodies: dict[int, _Rows] = {}
+    plain: dict[int, _Rows] = {}
     for index, own in enumerate(columns):
         start = len(aggregate.parameters) + len(transports) + 1
-        numbers = [*range(start, start + len(own))]
+        numbers = range(start, start + len(own))
         added = [(n, size, place) for n, (size, node, place) in enumerate(asked, behind) if node == index]
         sizes = [ReleasedColumn(f"{size}_c{place}", "double precision") for _, size, place in added]
-        plain[index] = _rows(own, numbers)
-        bodies[index] = _rows((*own, *sizes), [*numbers, *(n for n, *_ in added)]) if added else plain[index]
+        spend(PARSED * (len(own) + len(sizes)))
+        plain[index] = own, (*numbers,)
+        bodies[index] = (*own, *sizes), (*numbers, *(n for n, *_ in added))
         transports += [c.transport for c in own]
     transports += ["text"] * len(asked)
-    constants = tuple(
-        sql_text(_filled(copied(s), {n: copied(body) for n, body in plain.items()}), "postgres")
-        for s in aggregate.statements
-    )
+    constants = tuple(sql_text(_filled(copied(s), plain), "postgres") for s in aggregate.statements)
     return Presentation(
         sql_text(_filled(tree, bodies), "postgres"), tuple(transports), constants, asked, *above
     )
@@ -225,35 +225,40 @@ def _unknown(call: exp.Anonymous) -> Refusal:
     )
 
 
-def _filled(tree: exp.Query, bodies: Mapping[int, exp.Select]) -> exp.Query:
-    """`tree` with the released rows, which are used up, in their places."""
+_Rows = tuple[ReleasedColumns, tuple[int, ...]]
+"""Released columns, and the parameters that are their arrays."""
+
+
+def _filled(tree: exp.Query, bodies: Mapping[int, _Rows]) -> exp.Query:
+    """`tree` with the released rows in their places."""
     for table in walk(tree, exp.Table):
-        index, sets = table.meta.get(NODE, -1), table.meta.get(SETS, ())
-        body = _together(bodies, index, sets) if len(sets) > 1 else bodies.get(index)
-        if body is not None:
+        index, sets = table.meta_get(NODE, -1), table.meta_get(SETS, ())
+        if index in bodies:
+            rows = exp.Var(this=_rows(*bodies[index])) if len(sets) < 2 else _together(bodies, index, sets)
             alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(table.name))
-            own = body if body.parent is None else copied(body)
-            table.replace(exp.Subquery(this=own, alias=copied(alias)))
+            table.replace(exp.Subquery(this=rows, alias=copied(alias)))
     return tree
 
 
-def _together(bodies: Mapping[int, exp.Select], index: int, sets: Sets) -> exp.Query:
+def _together(bodies: Mapping[int, _Rows], index: int, sets: Sets) -> exp.Query:
     """The rows of all grouping sets, with z0.. that say which keys a row is not grouped by (1), whose value is NULL."""
-    types = {p: bodies[index + n].selects[own].this.to for n, s in enumerate(sets) for own, p in enumerate(s)}
-    selects = []
+    types = {p: bodies[index + n][0][own].type for n, s in enumerate(sets) for own, p in enumerate(s)}
+    selects: list[exp.Query] = []
     for number, places in enumerate(sets):
-        body = bodies[index + number]
+        own, numbers = bodies[index + number]
         columns: list[exp.Expr] = []
         for place, target in sorted(types.items()):
-            value: exp.Expr = exp.cast(exp.null(), target.copy())
+            value: exp.Expr = cast(exp.null(), data_type(target, "postgres"))
             if place in places:
-                value = exp.column(f"g{places.index(place)}", table="s")
+                value = column_of(f"g{places.index(place)}", "s")
             bit = exp.Literal.number(0 if place in places else 1)
-            columns += [exp.alias_(value, f"g{place}"), exp.alias_(bit, f"z{place}")]
+            columns += [alias(value, f"g{place}"), alias(bit, f"z{place}")]
         # The row of a set without keys and outputs has a column that only keeps it a row.
-        outputs = [c.alias for c in body.selects[len(places) :] if SHOWN.fullmatch(c.alias)]
-        columns += [exp.column(c, table="s") for c in outputs]
-        selects.append(exp.select(*columns).from_(body.copy().subquery("s")))
+        columns += [column_of(c.name, "s") for c in own[len(places) :] if SHOWN.fullmatch(c.name)]
+        rows = exp.Subquery(
+            this=exp.Var(this=_rows(own, numbers)), alias=exp.TableAlias(this=exp.to_identifier("s"))
+        )
+        selects.append(select(*columns, source=rows))
     return exp.union(*selects, distinct=False, copy=False)
 
 
@@ -292,11 +297,12 @@ def _name_outputs(tree: exp.Expr, names: Sequence[str]) -> None:
     tree.set("expressions", items)
 
 
-def _rows(columns: ReleasedColumns, numbers: Sequence[int]) -> exp.Select:
+@lru_cache(maxsize=100)
+def _rows(columns: ReleasedColumns, numbers: tuple[int, ...]) -> str:
     """SELECT of the arrays, which are the parameters `numbers`, side by side, each column cast to its type; of no
     arrays one row."""
     if not columns:
-        return select(alias(exp.Literal.number(1), "x"))
+        return "SELECT 1 AS x"
     arrays = [
         cast(exp.Parameter(this=exp.Literal.number(n)), "BIGINT[]" if c.transport == "int8" else "TEXT[]")
         for n, c in zip(numbers, columns, strict=True)
@@ -306,11 +312,10 @@ def _rows(columns: ReleasedColumns, numbers: Sequence[int]) -> exp.Select:
     rows = exp.Table(this=exp.Anonymous(this="unnest", expressions=arrays), alias=shown)
     values = []
     for number, column in enumerate(columns):
-        spend(PARSED)
         value: exp.Expr = column_of(f"x{number}", "x")
         if column.type == "timestamp with time zone":
             # The session of the analyst may be in another zone than those of the backends.
             value = exp.AtTimeZone(this=cast(value, "TIMESTAMP"), zone=exp.Literal.string("UTC"))
         value = cast(value, data_type(column.type, "postgres"))
         values.append(alias(value, column.name, quoted=True))
-    return select(*values, source=rows)
+    return fragment(select(*values, source=rows), "postgres")
