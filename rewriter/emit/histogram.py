@@ -26,9 +26,18 @@ from rewriter.emit.context import Output, Typed
 from rewriter.emit.enforcement import check_units, held
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.neutral import NEUTRAL
-from rewriter.emit.measures import measure_text, numbered_rows, per_unit, row_columns, total, unmeasured
+from rewriter.emit.measures import (
+    Counted,
+    counted,
+    measure_text,
+    numbered_rows,
+    per_unit,
+    row_columns,
+    total,
+    unmeasured,
+)
 from rewriter.emit.sources import derived_rows, front_rows
-from rewriter.ir.measure import Count, Joint, Measure, Moment, Quantiles
+from rewriter.ir.measure import Joint, Measure, Moment, Quantiles
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import UNIT, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves, parts
 from rewriter.ir.texts import sql_text
@@ -75,18 +84,19 @@ def histogram_query(
         policy, parameters, 1 + (len(node.keys) if cells is not None and node.keys else 0), dialect
     )
     types = [type_of(k, node.relation, parameters) for k in node.keys]
-    keys = [f"g{n}" for n in range(len(node.keys))]
-    counts = [f"c{n}" for n, m in enumerate(node.measures) if isinstance(m, (Count, Moment))]
+    keys, measures = [f"g{n}" for n in range(len(node.keys))], counted(node)
+    counts = [f"c{n}" for n, _ in measures]
     query: exp.Query | str
     ctes: list[tuple[str, exp.Query | str]] = [
         ("r", emitter.rows(node, typed=cells is not None, units_later=True))
     ]
     kept = held(node.bound, keys, delta0)
     ctes += numbered_rows(emitter, node, keys, types, kept)
-    ctes.append(("pu", per_unit(emitter, node, keys, types, ctes[-1][0], kept)))
+    ctes.append(("pu", per_unit(dialect, tuple(keys), tuple(types), measures, ctes[-1][0], kept)))
     if kept.ranked and kept.most is not None:
         ctes.append(("tr", emitter.truncated(node, keys, types, kept.most)))
-    ctes.append(("h", emitter.of_known_units(_histogram(node, keys, ctes[-1][0], dialect), ctes[-1][0])))
+    unchecked = tuple((table.schema, table.name) for table in emitter.unchecked.values())
+    ctes.append(("h", _histogram(policy, dialect, tuple(keys), measures, ctes[-1][0], unchecked)))
     if not keys:
         query = select(alias(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts), source="h")
     elif cells is not None:
@@ -176,14 +186,21 @@ def _filled(count: str) -> exp.Expr:
     return alias(coalesce(column(count, "h"), exp.Literal.number(0)), count)
 
 
-def _histogram(node: AggregateNode, keys: list[str], source: str, dialect: Engine) -> exp.Select:
-    sums = [
-        alias(total(n, m, dialect), f"c{n}")
-        for n, m in enumerate(node.measures)
-        if isinstance(m, (Count, Moment))
-    ]
-    query = select(*(column(k) for k in keys), *sums, source=source)
-    return grouped(query, *(column(k) for k in keys))
+@lru_cache(maxsize=100)
+def _histogram(
+    policy: Policy,
+    dialect: Engine,
+    keys: tuple[str, ...],
+    measures: Counted,
+    source: str,
+    unchecked: tuple[TableName, ...],
+) -> str:
+    """`h`: the counts and sums of each group over the units of `source` that the `unchecked` tables have."""
+    emitter = Emitter(policy, (), 1, dialect)
+    emitter.unchecked = {policy.tables[name].backend_name: policy.tables[name] for name in unchecked}
+    sums = (alias(total(n, m, dialect), f"c{n}") for n, m in measures)
+    query = grouped(select(*map(column, keys), *sums, source=source), *map(column, keys))
+    return dialect.fragment(emitter.of_known_units(query, source))
 
 
 @dataclass

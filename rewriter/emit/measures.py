@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from sys import float_info
 
 from sqlglot import exp
@@ -35,7 +36,7 @@ from rewriter.ir.measure import (
 )
 from rewriter.ir.relation import UNIT, Relation
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import alias, and_, case, cast, coalesce, column, grouped, not_, paren, select
+from rewriter.ir.trees import alias, and_, case, cast, coalesce, column, copied, grouped, not_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
@@ -283,48 +284,70 @@ def numbered(
     )
 
 
+Counted = tuple[tuple[int, Count | Moment], ...]
+"""Counts and sums by their places, over the columns of rows; a sum's condition is a row's number, where it counts."""
+
+
+def counted(node: AggregateNode) -> Counted:
+    """The counts and sums of a node, over the columns that `row_columns` gives its rows."""
+    values, found = list(summed(node)), list[tuple[int, Count | Moment]]()
+    for number, measure in enumerate(node.measures):
+        if isinstance(measure, Count):
+            own = column(f"x{number}")
+            argument = None if measure.argument is None and not measure.items else own
+            found.append((number, Count(argument, measure.tau, (own,) if measure.items else ())))
+        elif isinstance(measure, Moment):
+            place = values.index((measure.value, measure.argument))
+            value = replace(measure.value, value=column(f"y{place}"))
+            ranked = not measure.whole and not one_row_per_unit(node.relation)
+            argument = column(f"_k{place}") if ranked else None
+            found.append((number, replace(measure, value=value, argument=argument)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=100)
 def per_unit(
-    emitter: Context, node: AggregateNode, keys: list[str], types: list[Type], source: str, kept: Held
-) -> exp.Select:
+    dialect: Engine,
+    keys: tuple[str, ...],
+    types: tuple[Type, ...],
+    measures: Counted,
+    source: str,
+    kept: Held,
+) -> str:
     """`pu`: one row a unit and group, or one a unit, each count and sum of it clamped, in v0..."""
-    dialect, values = emitter.dialect, list(summed(node))
     columns: list[exp.Expr] = [column(UNIT)]
     for key, found in zip(keys, types, strict=True):
         one = alias(dialect.least(column(key), found), key)
         columns.append(one if kept.one else column(key))
-    for number, measure in enumerate(node.measures):
-        if isinstance(measure, Count):
-            columns.append(alias(_count(measure, number), f"v{number}"))
-        elif isinstance(measure, Moment):
-            place = values.index((measure.value, measure.argument))
-            ranked = not measure.whole and not one_row_per_unit(node.relation)
-            columns.append(alias(_sum(measure, place, ranked, dialect), f"v{number}"))
+    for number, measure in measures:
+        value = _count(measure) if isinstance(measure, Count) else _sum(measure, dialect)
+        columns.append(alias(value, f"v{number}"))
     by = (column(k) for k in kept.grouped(keys))
-    return grouped(select(*columns, source=source), column(UNIT), *by)
+    return dialect.fragment(grouped(select(*columns, source=source), column(UNIT), *by))
 
 
-def _count(measure: Count, number: int) -> exp.Expr:
-    counted: exp.Expr = exp.Star() if measure.argument is None and not measure.items else column(f"x{number}")
+def _count(measure: Count) -> exp.Expr:
+    rows: exp.Expr = exp.Star() if measure.argument is None else copied(measure.argument)
     if measure.items:
-        counted = exp.Distinct(expressions=[counted])
+        rows = exp.Distinct(expressions=[rows])
     return exp.Least(
-        this=exp.Count(this=counted), expressions=[exp.Literal.number(measure.tau)], ignore_nulls=True
+        this=exp.Count(this=rows), expressions=[exp.Literal.number(measure.tau)], ignore_nulls=True
     )
 
 
-def _sum(measure: Moment, place: int, ranked: bool, dialect: Engine) -> exp.Expr:
-    value: exp.Expr = column(f"y{place}")
+def _sum(measure: Moment, dialect: Engine) -> exp.Expr:
+    value, rank = copied(measure.value.value), measure.argument
     if measure.centred:
         lo, hi = measure.value.lo or 0, 1 if measure.value.hi is None else measure.value.hi
         double = exp.Mul(this=exp.Literal.number(2), expression=value)
         value = paren(exp.Sub(this=double, expression=signed(lo + hi)))
     if measure.power == 2:
         value = exp.Mul(this=value, expression=value.copy())
-    if ranked:
-        counted = exp.LTE(this=column(f"_k{place}"), expression=exp.Literal.number(measure.tau))
-        value = case((counted, value))
+    if rank is not None:
+        among = exp.LTE(this=copied(rank), expression=exp.Literal.number(measure.tau))
+        value = case((among, value))
     total: exp.Expr = exp.Sum(this=dialect.addend(value))
-    if not ranked:
+    if rank is None:
         least, most = reach(measure)
         above = exp.Greatest(this=total.copy(), expressions=[signed(least)], ignore_nulls=True)
         clamped = exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
