@@ -88,16 +88,43 @@ def _writer(name: str) -> type[Generator]:
     """A dialect's generator, with what is below in place of its own."""
     own: Any = _dialect(name).generator_class
     types: dict[exp.DType, str] = {}
-    dispatch: dict[type[exp.Expr], Any] = {}
+    functions: dict[type[exp.Expr], str] = {}
+    dispatch: dict[type, Any] = {str: lambda _, text: text, type(None): lambda _, nothing: ""}
 
     class Writer(own):  # type: ignore[misc]
         def sql(self, expression: Any, key: str | None = None, comment: bool = True) -> Any:
             if key is not None and expression.__class__ is not str:
                 expression = expression.args.get(key)
-            if expression.__class__ is str or not expression:
-                return expression or ""
             handler = dispatch.get(expression.__class__)
             return handler(self, expression) if handler else super().sql(expression)
+
+        def expressions(self, expression: Any = None, *given: Any, **named: Any) -> Any:
+            if expression is None or given or named:
+                return super().expressions(expression, *given, **named)
+            texts = [text for one in expression.args.get("expressions") or () if (text := self.sql(one))]
+            if not self.pretty:
+                return ", ".join(texts)
+            return self.indent(",\n".join(texts))
+
+        def function_fallback_sql(self, expression: Any) -> Any:
+            if self.dialect.ORIGINAL_NAME_META_KEY:
+                return super().function_fallback_sql(expression)
+            kind, parts = expression.__class__, []
+            for key in kind.arg_types:
+                part = expression.args.get(key)
+                parts += part if part.__class__ is list else [part]
+            texts = [self.sql(p) for p in parts if p is not None and p.__class__ is not bool]
+            if kind not in functions:
+                functions[kind] = self.normalize_func(kind.sql_name())
+            if self.pretty and self.too_wide(texts):
+                return self.func(functions[kind], *texts)
+            return f"{functions[kind]}({', '.join(texts)})"
+
+        def binary(self, expression: exp.Binary, op: str) -> Any:
+            args, kind = expression.args, expression.__class__
+            if len(args) > 2 or args["this"].__class__ is kind or kind is exp.Is:
+                return super().binary(expression, op)
+            return f"{self.sql(args['this'])} {op} {self.sql(args['expression'])}"
 
         def identifier_sql(self, expression: exp.Identifier) -> Any:
             name = expression.args["this"]
@@ -108,10 +135,11 @@ def _writer(name: str) -> type[Generator]:
 
         def column_sql(self, expression: exp.Column) -> Any:
             args = expression.args
-            if args.get("db") or args.get("join_mark") or args.get("shadow"):
+            if len(args) > 2 and (args.get("db") or args.get("join_mark") or args.get("shadow")):
                 return super().column_sql(expression)
-            table, column = args.get("table"), self.sql(args["this"])
-            return f"{self.sql(table)}.{column}" if table else column
+            table, name = args.get("table"), args["this"]
+            column = self.identifier_sql(name) if name.__class__ is exp.Identifier else self.sql(name)
+            return f"{self.identifier_sql(table)}.{column}" if table else column
 
         def datatype_sql(self, expression: exp.DataType) -> Any:
             kind = expression.args["this"]
@@ -149,6 +177,9 @@ def _writer(name: str) -> type[Generator]:
             if args.get("columns") or not args.get("this"):
                 return super().tablealias_sql(expression)
             return self.sql(args["this"])
+
+        def from_sql(self, expression: exp.From) -> str:
+            return f"{self.sep()}FROM {self.sql(expression.args['this'])}"
 
         def group_sql(self, expression: exp.Group) -> Any:
             if expression.args.keys() != {"expressions"}:
