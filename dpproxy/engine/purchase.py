@@ -8,7 +8,7 @@ A LIMIT that the account cannot pay for is refused before: docs/decisions/limits
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -126,11 +126,12 @@ class Purchases:
         first = [plan for plan in wanted if plan not in later]
         bought = self._bought(request, first, chain, epoch, accepted)
         if later:
-            made = {step.request_key for plan in plans if plan not in later for step in (plan, *plan.rungs)}
-            bought |= self.results(request, later, chain, epoch, accepted, reuse, made.union(before))
+            made = _steps(plan for plan in plans if plan not in later).union(before)
+            bought |= self.results(request, later, chain, epoch, accepted, reuse, made)
         if joined:
             # Where the rest came to no length, all of it is bought.
-            whole = self.results(request, [p for p, _ in joined.values()], chain, epoch, accept, reuse)
+            asked, rests = zip(*joined.values(), strict=True)
+            whole = self.results(request, asked, chain, epoch, accept, reuse, _steps(rests).union(before))
             results |= {
                 key: joint(whole[plan.request_key], bought[rest.request_key])
                 for key, (plan, rest) in joined.items()
@@ -506,6 +507,11 @@ def _following(plans: Sequence[ReleasePlan]) -> list[ReleasePlan]:
         return any(len(places) == len(plan.node.aggregate.measures) for places in known)
 
     return [plan for plan in plans if follows(plan)]
+
+
+def _steps(plans: Iterable[ReleasePlan]) -> set[bytes]:
+    """The request keys of the measurements of plans."""
+    return {step.request_key for plan in plans for step in (plan, *plan.rungs)}
 
 
 def _price(plans: Sequence[ReleasePlan]) -> Fraction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -110,6 +111,14 @@ def test_totals_are_added_up_from_what_the_same_answer_bought(service: Service) 
         clock.tomorrow(service)
         service.publishing.refresh_due(clock.now)
         assert used(service) == 2 + 2 * day
+
+
+def test_what_a_published_total_lacks_is_bought_once(service: Service) -> None:
+    by_town = "SELECT town, COUNT(*) AS n FROM people GROUP BY ROLLUP (town)"
+    asyncio.run(service.ask("bob", by_town))
+    publish(service, f"CREATE TABLE published.towns AS {by_town}")
+    asked, published = (service.ledger.accounts.get(f"analyst:{who}").used for who in ("bob", "ann"))
+    assert asked == published
 
 
 def test_one_of_two_proxies_renews_and_both_show_it(tmp_path: Path) -> None:
