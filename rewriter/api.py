@@ -15,6 +15,7 @@ from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_uni
 from rewriter.binder.names import resolve
 from rewriter.binder.views import stored_text
 from rewriter.canonical.normalize import canonical
+from rewriter.canonical.order import tied
 from rewriter.emit.cells_query import ALL, NONE, CellsQuery, cells_query
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
 from rewriter.emit.enforcement import held
@@ -92,6 +93,7 @@ __all__ = [
     "shown_text",
     "split_query",
     "stored_text",
+    "tied",
     "type_of",
     "types_query",
     "view_table",

@@ -35,6 +35,7 @@ from dpproxy.front.front import Front
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
+from rewriter.statements.parameterization import parameterized
 
 TERMS = terms(Privacy(), {})
 KEYS = ReleaseKeys(bytes(32), b"", b"")
@@ -161,6 +162,14 @@ def rebinding(fresh: Callable[[], Planner], front: TimedFront, sql: str) -> list
     return [own_time(front, partial(warm.plan, sql, types, dates)) for dates in DATES]
 
 
+def likewise(fresh: Callable[[], Planner], front: TimedFront, sql: str) -> float:
+    """The processor time of planning a statement after two like it, without the calls to the front."""
+    warm = fresh()
+    for before in ("  ", " "):
+        planned(warm, sql + before)
+    return own_time(front, partial(planned, warm, sql))
+
+
 def main() -> None:
     """Prints medians and the slowest queries."""
     corpora = Path(os.environ["DPPROXY_SHARED"]) / "corpora"
@@ -170,6 +179,7 @@ def main() -> None:
     missed: dict[str, float] = {}
     cached: list[float] = []
     own: dict[str, float] = {}
+    like: list[float] = []
     fronts: list[TimedFront] = []
     with planner(corpora, fronts) as fresh:
         warm = fresh()
@@ -186,22 +196,30 @@ def main() -> None:
                 continue
             missed[name] = min(seconds(partial(miss, fresh, sql)) for _ in range(ROUNDS))
             own[name] = min(rewriting(fresh, fronts[0], sql) for _ in range(ROUNDS))
+            if parameterized(sql) is not None:
+                like.append(min(likewise(fresh, fronts[0], sql) for _ in range(ROUNDS)))
             hits = [seconds(partial(hit, warm, sql)) for _ in range(CACHED)]
             cached.append(statistics.median(hits))
         bound = [figure for sql in PREPARED for figure in rebinding(fresh, fronts[0], sql)]
-    report(missed, own, bound, cached, Console())
+    report(missed, own, like, bound, cached, Console())
 
 
 def report(
-    missed: dict[str, float], own: dict[str, float], bound: list[float], cached: list[float], console: Console
+    missed: dict[str, float],
+    own: dict[str, float],
+    like: list[float],
+    bound: list[float],
+    cached: list[float],
+    console: Console,
 ) -> None:
-    """The table of the figures; `own` and `bound` are the rewriter's processor time, without the front."""
+    """The table of the figures; `own`, `like` and `bound` are the rewriter's processor time, without the front."""
     large = [f"large {n}" for n in range(len(LARGE))]
     table = Table("planning", "median", "90th", "99th percentile", "slowest", title=f"{len(missed)} queries")
     rows = (
         ("from text", list(missed.values())),
         ("from text, the rewriter", [own[name] for name in own if name not in large]),
         ("four keys and nine tables, the rewriter", [own[name] for name in large]),
+        (f"after {len(like)} like them, the rewriter", like),
         ("prepared, other dates, the rewriter", bound),
         ("cached", cached),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Literal, TypeVar, cast
@@ -50,6 +51,7 @@ from rewriter.api import (
     running_query,
     shown_text,
     split_query,
+    tied,
     types_query,
     weights_query,
     within_horizon,
@@ -64,6 +66,8 @@ from rewriter.plan import Asked, Cell, Cells, HistogramQuery
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import ClassifiedStatement, Verdict, classify
+from rewriter.statements.lexer import substitute
+from rewriter.statements.parameterization import Parameterized, parameterized
 
 INT8_ARRAY, TEXT_ARRAY = 1016, 1009
 MOST_CHARACTERS = 10_000
@@ -296,6 +300,17 @@ class BoundNode:
 Planned = tuple[BoundNode | SystemTableNode, ...]
 
 
+@dataclass(frozen=True)
+class Template:
+    """The types of the parameters of a statement that is planned in place of those with constants there.
+
+    Why: docs/decisions/constants-share-plans.md.
+    """
+
+    oids: tuple[int, ...]
+    types: tuple[str, ...]
+
+
 class Planner:
     """Plans statements under one policy; everything is cached by text (and bound values), nothing depends on data."""
 
@@ -306,10 +321,12 @@ class Planner:
         guarded = [t.name.lower() for t in policy.tables.values() if not t.in_front]
         self._guarded = frozenset({*guarded, *SYSTEM_TABLES})
         self._verdicts, self._prepared, self._plans, self._digests = Kept(), Kept(), Kept(), Kept()
+        self._templates = Kept()
 
     def forget(self) -> None:
         """Drop all plans: public tables were reloaded."""
         self._digests.clear()
+        self._templates.clear()
         self._prepared.clear()
         self._plans.clear()
 
@@ -347,6 +364,13 @@ class Planner:
 
     def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
         statement = self._statement(text)
+        if statement.explain is None and (found := self._template(text, oids)) is not None:
+            template, types, _ = found
+            with suppress(Refusal):
+                return self._prepared.get(
+                    (template, types, errors, "alone"),
+                    lambda: _without_parameters(self.prepare(template, types, errors), len(types)),
+                )
         try:
             with bounded() as effort:
                 before = effort.spent
@@ -526,17 +550,73 @@ class Planner:
         A query and its EXPLAIN have one plan.
         """
         key = (self._statement(text).body, tuple(oids), tuple(values), tuple(constants))
+        known = cast(Planned | None, self._plans.known(key))
+        if known is not None:
+            return known
         with bounded() as effort:
             before = effort.spent
-
-            def weight(planned: Planned) -> int:
-                """The plan's own weight, that of the prepared query whose nodes it holds, and of the SQL to come."""
-                steps = effort.spent - before + 2 * self._either(*key[:2]).steps
-                return BYTES_A_STEP * steps + BYTES_A_CELL * _cells(planned)
-
-            return self._plans.get(key, lambda: self._plan(*key), weight)
+            planned = self._plan(*key)
+            # The plan's own weight, that of the prepared query whose nodes it holds, and of the SQL to come.
+            steps = effort.spent - before + 2 * self._either(*key[:2]).steps
+            self._plans.put(key, planned, BYTES_A_STEP * steps + BYTES_A_CELL * _cells(planned))
+        if not oids and not constants:
+            self._learn(key[0], planned)
+        return planned
 
     def _plan(
+        self,
+        text: str,
+        oids: tuple[int, ...],
+        values: tuple[str | None, ...],
+        constants: tuple[tuple[str | None, ...], ...],
+    ) -> Planned:
+        if not constants and (found := self._template(text, oids)) is not None:
+            with suppress(Refusal):
+                return self._planned(*found, ())
+        return self._planned(text, oids, values, constants)
+
+    def _template(
+        self, text: str, oids: tuple[int, ...]
+    ) -> tuple[str, tuple[int, ...], tuple[str | None, ...]] | None:
+        """What a statement is planned by in its place, with the types and values of its parameters; else None."""
+        found = None if oids else parameterized(text)
+        template = None if found is None else self._templates.known(found.text)
+        if found is None or not isinstance(template, Template):
+            return None
+        values = found.values(template.types)
+        return None if values is None else (found.text, template.oids, values)
+
+    def _learn(self, text: str, planned: Planned) -> None:
+        """Notes a statement without parameters, which has this plan; the second of those that differ in constants shows
+        whether others can be planned by their template."""
+        found = parameterized(text)
+        if found is None:
+            return
+        known = self._templates.known(found.text)
+        if known is None:
+            self._templates.put(found.text, "seen", 0)
+        elif known == "seen":
+            self._templates.put(found.text, self._learnt(found, text, planned) or "of no use", 0)
+
+    def _learnt(self, found: Parameterized, text: str, planned: Planned) -> Template | None:
+        """The template of a statement, None unless it gives the same plan, and no constants decide an order in it."""
+        with suppress(Refusal), bounded():
+            oids = self._front.parameter_types(found.text, found.oids)
+            prepared, alone = self.prepare(found.text, oids), self._either(text, ())
+            types = tuple(p.type for p in prepared.values[: len(oids)])
+            values = found.values(types)
+            if values is None or not prepared.nodes or prepared.constants:
+                return None
+            if any(map(_in_order_of_constants, prepared.nodes)):
+                return None
+            moved = _without_parameters(prepared, len(oids))
+            if _shape(moved) == _shape(alone) and _content(
+                self._planned(found.text, oids, values, ())
+            ) == _content(planned):
+                return Template(oids, types)
+        return None
+
+    def _planned(
         self,
         text: str,
         oids: tuple[int, ...],
@@ -665,6 +745,34 @@ def _substituted(
     if not all(isinstance(a, Unbound) and a.takes(b) for a, b in zip(asked, bound, strict=True)):
         return None
     return (*bound, *map(_valueless, waiting))
+
+
+def _without_parameters(prepared: PreparedQuery, count: int) -> PreparedQuery:
+    """A query whose presentation has none of its `count` parameters, with the arrays as its first ones.
+
+    Raises Refusal for a presentation that has one.
+    """
+    arrays = range(1, len(prepared.array_oids) + 1)
+    sql = substitute(prepared.presentation, {count + array: f"${array}" for array in arrays})
+    return replace(prepared, presentation=sql)
+
+
+def _in_order_of_constants(node: AggregateNode | SystemTableNode) -> bool:
+    return not isinstance(node, AggregateNode) or tied(node.relation)
+
+
+def _shape(prepared: PreparedQuery) -> tuple[object, ...]:
+    """What clients are shown of a query, and what its released columns are."""
+    shown = prepared.presentation, prepared.array_oids, prepared.explain
+    return *shown, prepared.columns, prepared.errors, prepared.derived, prepared.unknown
+
+
+def _content(planned: Planned) -> list[object]:
+    """What decides the releases of a plan."""
+    nodes = [n for n in planned if isinstance(n, BoundNode)]
+    decides = [(n.text, n.scanned, n.domain, n.kept, n.delta0, n.times, n.lasting, n.public) for n in nodes]
+    counted = [[(place, one.text, one.domain) for place, one in n.values.items()] for n in nodes]
+    return [decides, counted, [(n.types, n.shown) for n in nodes]]
 
 
 def _valueless(parameter: Parameter) -> Parameter:

@@ -24,6 +24,7 @@ from rewriter.ir.relation import (
     Source,
     leaf,
     leaves,
+    parts,
 )
 from rewriter.ir.trees import copied
 
@@ -62,6 +63,14 @@ def in_order(relation: Relation, used: Sequence[exp.Expr] = ()) -> Relation:
     if len(joins) > 1:
         joins = tuple(sorted(joins, key=lambda j: _semi_join(j, relation)))
     return replace(relation, sources=(*inner, *outer), semi_joins=joins)
+
+
+def tied(relation: Relation) -> bool:
+    """Whether what is asked of the sources, constants too, decides their order in a relation or in one inside it."""
+    inner = [_name(s) for s in relation.sources if s.on is None]
+    nested = [part for s in relation.sources if s.derived is not None for part in parts(s.derived)]
+    nested += [join.relation for join in relation.semi_joins]
+    return len(set(inner)) < len(inner) or len(relation.semi_joins) > 1 or any(map(tied, nested))
 
 
 def key_order(keys: Sequence[exp.Expr], relation: Relation) -> list[int]:

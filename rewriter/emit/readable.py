@@ -29,6 +29,7 @@ from rewriter.ir.relation import (
 )
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, walk
+from rewriter.ir.types import INTEGERS, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.syntax.pasted import identifier, table_name
 
@@ -172,7 +173,8 @@ class _Reader:
         parameter = self._parameters[number - 1] if number <= len(self._parameters) else None
         if parameter is None or parameter.value is None:
             return exp.var("NULL" if parameter is not None and parameter.null else f"${number}")
-        return exp.Literal.string(parameter.value)
+        number = type_named(parameter.type) in INTEGERS and parameter.value.isdigit()
+        return exp.Literal(this=parameter.value, is_string=not number)
 
 
 def _of_not_null(condition: exp.Expr) -> exp.Expr | None:
