@@ -195,7 +195,7 @@ class BoundNode:
     @property
     def asked(self) -> str:
         """What the node asks, in words, for the ledger."""
-        return readable(self.aggregate, self.parameters)
+        return self.noted("asked", lambda n: readable(n.aggregate, n.parameters))
 
     def closed(self) -> BoundNode:
         """The same node whose SQL may be shown to analysts, and is not run."""
