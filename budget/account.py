@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from fractions import Fraction
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
@@ -395,14 +395,12 @@ class AskedRow(ReleaseRow):
 
 
 @dataclass(frozen=True)
-class ActivityRow:
-    """An account's activity on a day (UTC): releases it bought, replayed, and paid for without an answer.
+class Activity:
+    """How many releases were bought, replayed, and paid for without an answer.
 
     `charged`: for all of them, in micro-units.
     """
 
-    day: date
-    account: str
     bought: int
     replayed: int
     failed: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from budget import statements_accounts as statements
-from budget.account import ActivityRow, AnotherLedger, AskedRow, Charge, EntryRow, ReleaseRow
+from budget.account import Activity, AnotherLedger, AskedRow, Charge, EntryRow, ReleaseRow
 from budget.accounts import balance, limits_by_account
 from budget.audit import Balance, Difference, Recomputation
 from budget.checkpoint import BLOCK, DIGEST, REPEATED, SETTLED, UNCHARGED, Checkpoint, Verified, digest
@@ -47,13 +47,16 @@ class History:
         rows = self._store.rows(statements.LATEST, account=account, since=None, until=None, most=most)
         return tuple(ReleaseRow(*_release(row)) for row in rows)
 
-    def activity(self, since: datetime) -> tuple[ActivityRow, ...]:
-        """What every account did from a moment on, in order of day and account."""
-        rows = self._store.rows(statements.ACTIVITY, since=since)
-        return tuple(
-            ActivityRow(day, account, bought, replayed, failed, Charge(information, calls))
-            for day, account, bought, replayed, failed, information, calls in rows
-        )
+    def activity_by_day(self, days: Sequence[date], account: str | None = None) -> tuple[Activity, ...]:
+        """What one account did, or all of them, on each of some days (UTC)."""
+        by_day, of_account = statements.ACTIVITY_BY_DAY, statements.ACTIVITY_BY_DAY_OF_ACCOUNT
+        statement = by_day if account is None else of_account
+        return tuple(_activity(row) for row in self._store.rows(statement, days=[*days], account=account))
+
+    def activity_by_account(self, since: datetime, most: int) -> Mapping[str, Activity]:
+        """What accounts did from a moment on, `most` of them at most, those that were charged most first."""
+        rows = self._store.rows(statements.ACTIVITY_BY_ACCOUNT, since=since, most=most)
+        return {account: _activity(row) for account, *row in rows}
 
     def answered(self, since: datetime) -> int:
         """How many releases all accounts bought, replayed or paid for without an answer from a moment on."""
@@ -145,6 +148,11 @@ class History:
 def _release(row: Sequence[Any]) -> tuple[Any, ...]:
     time, query, mechanism, noise, information, calls, *rest = row
     return (time, query, mechanism, noise, units(information), units(calls), *rest)
+
+
+def _activity(row: Sequence[int]) -> Activity:
+    bought, replayed, failed, information, calls = row
+    return Activity(bought, replayed, failed, Charge(information, calls))
 
 
 def _balances(snapshot: Snapshot) -> tuple[Balance, ...]:

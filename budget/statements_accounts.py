@@ -293,16 +293,34 @@ _NOISE_BOUGHT = """NULLIF(page.noise, ''), (
 
 LATEST = _page("DESC", "'settle', 'replay'", _NOISE_BOUGHT)
 
-ACTIVITY = """
-SELECT (written_at AT TIME ZONE 'UTC')::date AS day, account,
-    count(*) FILTER (WHERE kind = 'settle')::bigint,
-    count(*) FILTER (WHERE kind = 'replay')::bigint,
-    count(*) FILTER (WHERE kind = 'spend')::bigint,
-    sum(information)::bigint, sum(calls)::bigint
+_ACTIVITY = """
+    count(*) FILTER (WHERE kind = 'settle') AS bought, count(*) FILTER (WHERE kind = 'replay') AS replayed,
+    count(*) FILTER (WHERE kind = 'spend') AS failed,
+    COALESCE(sum(information), 0)::bigint AS information, COALESCE(sum(calls), 0)::bigint AS calls
 FROM dpproxy_ledger.entry
-WHERE own AND kind IN ('settle', 'spend', 'replay') AND written_at >= %(since)s
-GROUP BY day, account
-ORDER BY day, account
+WHERE own AND kind IN ('settle', 'spend', 'replay')"""
+
+
+def _by_day(condition: str = "") -> str:
+    """A range of the index for each day: GROUP BY would sort all entries, for want of an estimate of the days."""
+    return f"""
+SELECT of_day.* FROM unnest(%(days)s::date[]) WITH ORDINALITY AS asked (day, place)
+CROSS JOIN LATERAL (
+    SELECT {_ACTIVITY} {condition}
+        AND written_at >= day::timestamp AT TIME ZONE 'UTC'
+        AND written_at < (day + 1)::timestamp AT TIME ZONE 'UTC'
+) AS of_day
+ORDER BY place
+"""
+
+
+ACTIVITY_BY_DAY, ACTIVITY_BY_DAY_OF_ACCOUNT = _by_day(), _by_day("AND account = %(account)s")
+
+ACTIVITY_BY_ACCOUNT = f"""
+SELECT account, {_ACTIVITY} AND written_at >= %(since)s
+GROUP BY account
+ORDER BY information DESC, calls DESC, account
+LIMIT %(most)s
 """
 
 ANSWERED = """

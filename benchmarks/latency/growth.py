@@ -33,6 +33,8 @@ from benchmarks.plots import axes_of
 from benchmarks.visits import make_duckdb, policy
 from budget.account import Pinned
 from budget.ledger import Ledger
+from dpproxy.console.charts import last_days
+from dpproxy.console.pages import DAYS, MOST_ACCOUNTS
 from dpproxy.embedded.server import Embedded
 from dpproxy.reporting.plots import plain_numbers
 
@@ -132,10 +134,13 @@ def histories(folder: Path, answers: Sequence[int]) -> Iterator[History]:
 
 
 def _history(ledger: Ledger, answers: int) -> History:
-    history, month = ledger.history, datetime.now(UTC) - timedelta(days=30)
+    history, days = ledger.history, last_days(datetime.now(UTC).date(), DAYS)
+    since = datetime.combine(days[0], datetime.min.time(), UTC)
     charge = _median(lambda: query(ledger, LARGEST), 60)
     page = _median(lambda: history.releases(LARGEST, most=100, newest=True), 20)
-    activity = _median(lambda: history.activity(month), 3)
+    activity = _median(
+        lambda: (history.activity_by_day(days), history.activity_by_account(since, MOST_ACCOUNTS)), 3
+    )
     whole, found = _timed(lambda: history.verified(settled=timedelta(0)))
     for _ in range(20):
         query(ledger, LARGEST)
@@ -217,8 +222,8 @@ def written(found: Growth, where: str) -> str:
         "",
         f"Written by `make bench-growth` on {where}. *charge*: reserve and settle, on disk; *page*: the newest 100 "
         "releases of an account that has half of all answers, the others being 10,000 analysts'; *activity*: the "
-        "console's last 30 days of all accounts, half of the answers; *verify*: all balances from all entries, and "
-        "from a checkpoint on with 20 new answers.",
+        "console's last 30 days by day and by account, half of the answers; *verify*: all balances from all entries, "
+        "and from a checkpoint on with 20 new answers.",
         "",
         *(f"- NOT met: {words}" for words in missed(found)),
         f"- With {first.answers:,} and {last.answers:,} answers in the ledger a charge takes {first.charge:.1f} and "

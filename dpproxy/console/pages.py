@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from heapq import nsmallest
 from typing import get_args
 
-from budget.account import AccountRow, ActivityRow, Period
+from budget.account import AccountRow, Activity, Charge, Period
 from budget.units import shown, units
 from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.epoch import epoch_name
@@ -17,7 +17,7 @@ from dpproxy.config.values import exact
 from dpproxy.console.charts import Chart, Series, by_day, by_number, last_days
 from dpproxy.console.sources import Sources
 from dpproxy.engine.bounded_range import UNSAID, Accounting, accountable
-from dpproxy.owner.accounts import charged, in_words, meaning, sent
+from dpproxy.owner.accounts import account_named, charged, in_words, meaning, sent
 from dpproxy.owner.check import classes, limits_of, rows_per_unit, shown_name
 from dpproxy.owner.check_warnings import warnings
 from dpproxy.owner.exceedance_plot import Curve
@@ -37,6 +37,7 @@ MOST_ACCOUNTS = 200
 """Accounts that are shown."""
 MOST_ASKED = 200
 """Latest questions of an account that are shown."""
+_KINDS = ("bought", "replayed", "failed")
 _LOW = Fraction(1, 10)
 _MOST_BUDGETS = 8
 
@@ -92,24 +93,13 @@ def releases(sources: Sources, query: Mapping[str, str]) -> Context:
     """Releases and charges day by day, of all accounts or of one, and what that one has asked."""
     days = last_days(datetime.now(UTC).date(), DAYS)
     since = datetime.combine(days[0], datetime.min.time(), UTC)
-    rows = sources.ledger.history.activity(since)
-    names = sorted({row.account for row in rows})
-    wanted = query.get("account", "")
-    rows = tuple(row for row in rows if not wanted or row.account == wanted)
-    table = [
-        (
-            f"{day.day} {day:%b}",
-            *(f"{sum(getattr(row, kind) for row in of_it):,}" for kind in ("bought", "replayed", "failed")),
-            shown(sum(row.charged.information for row in of_it)),
-            shown(sum(row.charged.calls for row in of_it)),
-        )
-        for day in reversed(days)
-        if (of_it := [row for row in rows if row.day == day])
-    ]
+    wanted = account_named(text) if (text := query.get("account", "").strip()) else ""
     history = sources.ledger.history
+    daily = history.activity_by_day(days, wanted or None)
+    by_account = history.activity_by_account(since, MOST_ACCOUNTS)
     asked = history.releases(wanted, since, most=MOST_ASKED, newest=True)[::-1] if wanted else ()
     return {
-        "names": names,
+        "names": list(by_account),
         "wanted": wanted,
         "asked": [
             (
@@ -121,9 +111,16 @@ def releases(sources: Sources, query: Mapping[str, str]) -> Context:
             )
             for r in asked
         ],
-        "charts": (_chart_of_releases(days, rows), _chart_of_charges(days, rows)),
-        "rows": table,
-        "by_account": _by_account(rows),
+        "charts": (_chart_of_releases(days, daily), _chart_of_charges(days, daily)),
+        "rows": [
+            (f"{day.day} {day:%b}", *_activity([one]))
+            for day, one in zip(reversed(days), reversed(daily), strict=True)
+            if _releases(one)
+        ],
+        "by_account": [(wanted, *_activity(daily))]
+        if wanted
+        else [(name, *_activity([one])) for name, one in by_account.items()],
+        "most": MOST_ACCOUNTS,
         "days": DAYS,
     }
 
@@ -278,46 +275,28 @@ def _meter(row: AccountRow, unit: str) -> Meter:
     )
 
 
-def _releases(row: ActivityRow) -> int:
-    return row.bought + row.replayed + row.failed
+def _releases(one: Activity) -> int:
+    return one.bought + one.replayed + one.failed
 
 
-def _daily(
-    days: Sequence[date], rows: Sequence[ActivityRow], value: Callable[[ActivityRow], float]
-) -> tuple[float, ...]:
-    sums = dict.fromkeys(days, 0.0)
-    for row in rows:
-        if row.day in sums:
-            sums[row.day] += value(row)
-    return tuple(sums.values())
-
-
-def _chart_of_releases(days: Sequence[date], rows: Sequence[ActivityRow]) -> Chart:
-    about = f"Bars: releases on each of {len(days)} days, {sum(map(_releases, rows)):,} in all."
-    kinds: tuple[tuple[str, Callable[[ActivityRow], float]], ...] = (
-        ("bought", lambda row: row.bought),
-        ("replayed", lambda row: row.replayed),
-        ("failed", lambda row: row.failed),
-    )
-    series = [Series(name, _daily(days, rows, value)) for name, value in kinds]
+def _chart_of_releases(days: Sequence[date], activity: Sequence[Activity]) -> Chart:
+    about = f"Bars: releases on each of {len(days)} days, {sum(map(_releases, activity)):,} in all."
+    series = [Series(kind, tuple(float(getattr(one, kind)) for one in activity)) for kind in _KINDS]
     return by_day("Releases by day", about, days, series, "releases")
 
 
-def _chart_of_charges(days: Sequence[date], rows: Sequence[ActivityRow]) -> Chart:
-    total = shown(sum(row.charged.information for row in rows))
+def _chart_of_charges(days: Sequence[date], activity: Sequence[Activity]) -> Chart:
+    total = shown(sum(one.charged.information for one in activity))
     about = f"Bars: information units charged on each of {len(days)} days, {total} in all."
-    values = _daily(days, rows, lambda row: float(units(row.charged.information)))
+    values = tuple(float(units(one.charged.information)) for one in activity)
     return by_day("Information units charged", about, days, [Series("", values)], "units")
 
 
-def _by_account(rows: Sequence[ActivityRow]) -> list[tuple[str, ...]]:
-    found = []
-    for name in sorted({row.account for row in rows}):
-        of_it = [row for row in rows if row.account == name]
-        counts = (sum(getattr(row, kind) for row in of_it) for kind in ("bought", "replayed", "failed"))
-        charged = (sum(getattr(row.charged, unit) for row in of_it) for unit in ("information", "calls"))
-        found.append((name, *(f"{count:,}" for count in counts), *map(shown, charged)))
-    return found
+def _activity(activity: Sequence[Activity]) -> tuple[str, ...]:
+    """The cells of their sum: releases by kind, then charges."""
+    counts = (f"{sum(getattr(one, kind) for one in activity):,}" for kind in _KINDS)
+    charged = Charge.sum(one.charged for one in activity)
+    return *counts, shown(charged.information), shown(charged.calls)
 
 
 def _amounts(text: str) -> list[Fraction]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from budget.account import (
+    Activity,
     AlreadyResolved,
     Charge,
     Frozen,
@@ -135,6 +136,41 @@ def test_history_between_two_times(ledger: Ledger, account: Account, age: Any) -
     assert ledger.history.releases(alice, most=1) == ledger.history.releases(alice, until=whole[1].time)
     assert ledger.history.releases(alice, most=1, newest=True) == whole[1:]
     assert ledger.history.releases(alice, before, after, most=9, newest=True) == whole
+
+
+def test_activity_by_account_has_those_first_who_were_charged_most(ledger: Ledger, account: Account) -> None:
+    since = datetime.now(UTC)
+    carol, alice, bob, team = account(), account(), account(), account(kind="team")
+    settle(ledger, hold(ledger, alice, team), alice.encode())
+    ledger.replay(alice, alice.encode())
+    ledger.spend(hold(ledger, bob))
+    settle(ledger, hold(ledger, bob), bob.encode())
+    ledger.release(hold(ledger, carol, reached=False))
+    found = ledger.history.activity_by_account(since, most=3)
+    assert list(found.items()) == [
+        (bob, Activity(1, 0, 1, Charge(12 * UNIT, 2 * UNIT))),
+        (alice, Activity(1, 1, 0, Charge(5 * UNIT, UNIT))),
+    ]
+    assert list(ledger.history.activity_by_account(since, most=1)) == [bob]
+    assert ledger.history.activity_by_account(datetime.now(UTC), most=3) == {}
+
+
+def test_activity_by_day_has_the_days_of_utc(ledger: Ledger, account: Account, sql: Sql) -> None:
+    alice, bob, none = account(), account(), Activity(0, 0, 0, Charge(0, 0))
+    for name, times in ((alice, ("03-02 00:00+00", "03-02 23:59:59.999999+00")), (bob, ("03-03 00:00+00",))):
+        for number, time in enumerate(times):
+            held = hold(ledger, name)
+            settle(ledger, held, f"{name} {number}".encode())
+            sql(
+                "UPDATE dpproxy_ledger.entry SET written_at = %s WHERE reservation = %s",
+                f"2001-{time}",
+                held.id,
+            )
+    days = [date(2001, 3, day) for day in (1, 2, 3, 4)]
+    one, two = (Activity(count, 0, 0, Charge(5 * count * UNIT, count * UNIT)) for count in (1, 2))
+    assert ledger.history.activity_by_day(days) == (none, two, one, none)
+    assert ledger.history.activity_by_day(days, alice) == (none, two, none, none)
+    assert ledger.history.activity_by_day(days[::-1], bob) == (none, one, none, none)
 
 
 def test_entries_are_the_facts(ledger: Ledger, account: Account) -> None:

@@ -180,6 +180,7 @@ def test_pages_tell_what_happened(owner: httpx.Client) -> None:
     assert re.search(r"analyst:ann</td>\s*<td[^>]*>1</td>\s*<td[^>]*>1</td>", releases)
     asked = owner.get("/releases", params={"account": "analyst:ann"}).text
     assert "COUNT(*) of people by town" in asked
+    assert asked == owner.get("/releases", params={"account": "ann"}).text
     assert "Asked, the latest first" not in releases
     assert "analyst:ann" not in owner.get("/releases", params={"account": "team:x"}).text.split("<figure")[1]
     refused = eventually(owner, "/refusals", "PV010")
