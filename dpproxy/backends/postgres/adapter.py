@@ -41,7 +41,9 @@ from rewriter.policy import Table, TableName
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _Batches = Callable[[], list[tuple[Any, ...]]]
-_BATCH = 10_000
+_BATCH = 500
+"""Rows in memory as rows: Python's collector moves those that live longer among the old objects, and after enough of
+them goes over all values fetched so far. With 10,000 it took more than half of the time of a million rows."""
 _CONNECT_SECONDS = 10
 _CANCEL_SECONDS = 5.0
 _AS_TEXT = (
@@ -290,7 +292,9 @@ def _rows(
 ) -> Iterator[_Batches]:
     """The next rows of a query, some at a time, in a read-only transaction of its own, as the server makes them.
 
-    They come without a cursor, for which PostgreSQL plans no parallel workers.
+    They come without a cursor, for which PostgreSQL plans no parallel workers, and as text. As binary, integers and
+    texts would take 12 to 18% less of the proxy's time and as much of the server's, dates and decimals almost three
+    times the proxy's, and more to become the server's own texts again.
 
     Raises BackendError where a column of `unique` is not kept unique in the query's own snapshot.
     """
