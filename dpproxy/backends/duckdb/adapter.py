@@ -48,9 +48,6 @@ RAISING = "common_subexpressions"
 UNSAFE = f"{RAISING},statistics_propagation"
 """With one that simplifies by the least and largest values of columns. DuckDB 2.0.0 cannot bind some of its results:
 whether a query raised would reveal them. So a query that raises with statistics is run again without."""
-TABLE_BITS = "18"
-"""Where unit and group have so few bits together, DuckDB finds a row's sum in an array instead of a hash table, in half
-the time; by default it does up to 12. A thread's array takes some megabytes for each such sum."""
 _BATCH = 10_000
 _EVERY = 0.02
 """Seconds between interrupts."""
@@ -90,7 +87,6 @@ class DuckDBBackend(PublicCounts):
             "allow_community_extensions": "false",
             "temp_directory": "",
             "memory_limit": memory,
-            "perfect_ht_threshold": TABLE_BITS,
             **({} if threads is None else {"threads": str(threads)}),
         }
         self._slots = threading.BoundedSemaphore(slots)

@@ -218,6 +218,21 @@ def test_memory_is_limited(tmp_path: Path) -> None:
         fetch(backend, "SELECT count(*) FROM (SELECT DISTINCT md5(i::VARCHAR) FROM range(3000000) AS t(i))")
 
 
+@pytest.mark.parametrize(
+    ("memory", "threads", "bits"),
+    [("4GB", 2, 21), ("500MB", 2, 18), ("4GB", 16, 18), ("20MB", 2, 14), ("1TB", 1, 24)],
+)
+def test_arrays_of_sums_take_a_quarter_of_the_memory(
+    tmp_path: Path, memory: str, threads: int, bits: int
+) -> None:
+    shop.make(tmp_path)
+    backend = DuckDBBackend(tmp_path / "shop.duckdb", memory=memory, slots=1, threads=threads)
+    for instance in (backend._quick, backend.careful):
+        with instance.cursor() as cursor:
+            assert cursor.execute("SELECT current_setting('perfect_ht_threshold')").fetchall() == [(bits,)]
+    backend.close()
+
+
 def test_the_time_zone_is_utc(backend: DuckDBBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
