@@ -4,9 +4,10 @@ All totals of a node are read in one scan. `pu` has one row a unit and group: v,
 the sum s and number m of its rows with a value, and squares z, each with its number behind it; `u` the same by cell,
 weighted totals times the multiplier of the cell. DuckDB keeps `u` for the other queries of the release, other engines
 make it again. `t` has the vectors' parts, those of joint moments about a centre: v, w and z; `n` the squares q of the
-lengths of each unit's vectors over all cells, added up in whole numbers. What one unit adds is a function of its own
-rows alone, and the last query clips it to the lengths that the price assumes, whatever was declared or inferred:
-clipped_totals.md. Why: docs/decisions/totals-are-kept-for-a-release.md.
+lengths of each unit's vectors over all cells, added up in whole numbers. Without keys, where `u` has one row a unit,
+`n` has their squares beside their parts. What one unit adds is a function of its own rows alone, and the last query
+clips it to the lengths that the price assumes, whatever was declared or inferred: clipped_totals.md. Why:
+docs/decisions/totals-are-kept-for-a-release.md.
 """
 
 from __future__ import annotations
@@ -70,6 +71,11 @@ class Vectors:
         pairs = zip(self.measures, self.vectors, strict=True)
         return tuple(m.anchor if isinstance(m, Total) else vector.row for m, vector in pairs)
 
+    @property
+    def alone(self) -> bool:
+        """Whether a unit has at most one row of `u`: `pu`, which groups by the unit and the keys, has one then."""
+        return not self.node.keys
+
     @cached_property
     def measured(self) -> CellQuery:
         """What their lengths and their sums are read from."""
@@ -83,10 +89,13 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     """
     numbers = vectors.numbers
     query = _totals(vectors)
-    addend = vectors.backend.dialect.addend
-    sums = [alias(exp.Sum(this=addend(column(f"s{n}"))), f"s{n}") for n in numbers]
-    rows = [alias(exp.Sum(this=column(f"m{n}")), f"m{n}") for n in numbers]
-    query.add("n", grouped(select(*sums, *rows, source="u"), column(UNIT)))
+    if vectors.alone:
+        query.add("n", select(*(column(f"{name}{n}") for name in "sm" for n in numbers), source="u"))
+    else:
+        addend = vectors.backend.dialect.addend
+        sums = [alias(exp.Sum(this=addend(column(f"s{n}"))), f"s{n}") for n in numbers]
+        rows = [alias(exp.Sum(this=column(f"m{n}")), f"m{n}") for n in numbers]
+        query.add("n", grouped(select(*sums, *rows, source="u"), column(UNIT)))
     turns, means, counted = _places_of_averages(vectors.backend.dialect, tuple(numbers), steps, most)
     query.add("l", turns)
     query.add("a", means)
@@ -152,7 +161,8 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     multiplied in whole numbers; of a longer one each part is rounded towards 0.
     """
     clipped = zip(vectors.numbers, map(_parts, vectors.measures), clips, strict=True)
-    summed = _clipped_sums(vectors.backend.dialect, _source(vectors), tuple(clipped))
+    source = "n" if vectors.alone else _source(vectors)
+    summed = _clipped_sums(vectors.backend.dialect, source, tuple(clipped))
     return vectors.measured.begun().written(summed, vectors.cells, integers=True)
 
 
@@ -176,8 +186,10 @@ def _clipped_sums(
             part = case((copied(short), whole), otherwise=shortened)
             summed = exp.Sum(this=dialect.addend(part))
             columns.append(alias(cast(_clamped(summed, LARGEST_SUM), "BIGINT"), f"c{len(columns)}"))
-    same = exp.EQ(this=column(UNIT, table=source), expression=column(UNIT, table="n"))
-    selected = join(select(column("cell", table=source), *columns, source=source), "n", same)
+    selected = select(column("cell", table=source), *columns, source=source)
+    if source != "n":
+        same = exp.EQ(this=column(UNIT, table=source), expression=column(UNIT, table="n"))
+        selected = join(selected, "n", same)
     return dialect.fragment(grouped(selected, column("cell", table=source)))
 
 
@@ -197,8 +209,9 @@ def _measured(vectors: Vectors) -> CellQuery:
     query, exact, source = _totals(vectors, about=True), vectors.backend.dialect.exact, _source(vectors)
     vector_of = list(zip(vectors.numbers, vectors.measures, vectors.vectors, strict=True))
     if source != "u":
-        parts = [part for number, measure, of in vector_of for part in _about(number, measure, of, exact)]
-        query.add(source, select("cell", UNIT, *parts, source="u"))
+        about = [part for number, measure, of in vector_of for part in _about(number, measure, of, exact)]
+        query.add(source, select("cell", UNIT, *about, source="u"))
+    parts: list[exp.Expr] = []
     lengths: list[exp.Expr] = []
     for number, measure, _ in vector_of:
         columns = [column(f"{name}{number}") for name in _parts(measure)]
@@ -206,9 +219,12 @@ def _measured(vectors: Vectors) -> CellQuery:
         square: exp.Expr = squares[0]
         for other in squares[1:]:
             square = exp.Add(this=square, expression=other)
-        lengths.append(alias(exp.Sum(this=square), f"q{number}"))
-    units = select(column(UNIT), *lengths, source=source)
-    query.add("n", grouped(units, column(UNIT)))
+        parts += map(copied, columns)
+        lengths.append(alias(square if vectors.alone else exp.Sum(this=square), f"q{number}"))
+    if vectors.alone:
+        query.add("n", select("cell", *parts, *lengths, source=source))
+    else:
+        query.add("n", grouped(select(column(UNIT), *lengths, source=source), column(UNIT)))
     return query
 
 

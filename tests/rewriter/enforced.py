@@ -95,7 +95,7 @@ class Walk:
         squares = {e.alias: e.this for e in self._select("n").expressions if e.alias}
         place = 0
         for number, (size, (length, scale)) in enumerate(zip(parts, clips, strict=True)):
-            own = _squared(squares[f"q{number}"])
+            own = _squared(squares[f"q{number}"], alone=self._alone)
             if own is None or len(own) != size:
                 yield f"the square {number} is not one of whole numbers of all parts"
                 return
@@ -114,7 +114,7 @@ class Walk:
         assert case is not None
         (short,) = case.args["ifs"]
         root = case.args["default"].find(exp.Sqrt)
-        of_vector = {f"{self._vectors}.{name}" for name in own}
+        of_vector = {f"{'n' if self._alone else self._vectors}.{name}" for name in own}
         if {c.sql() for c in total.find_all(exp.Column)} - {f"n.q{number}"} - of_vector:
             yield f"sum {number} has parts of another vector"
         if (
@@ -137,25 +137,36 @@ class Walk:
         """Where the parts of vectors are: of one unit and cell, as in `u`, from which they are made row by row."""
         return "t" if "t" in self.parts else "u"
 
+    @property
+    def _alone(self) -> bool:
+        """Whether a unit has one row of `pu`, which groups by the unit alone, and no more of `u`."""
+        if self._keys or "n" not in self.parts or not _row_by_row(self._select("n")):
+            return False
+        units = self._select("u")
+        by_unit = "pu" in self.parts and _names(self._select("pu").args.get("group")) == {UNIT}
+        return by_unit and _from(units) == "pu" and not units.args.get("joins") and not units.find(exp.UDTF)
+
     def _by_unit(self, together: set[str]) -> Iterator[str]:
         """Whether totals are of one unit and cell, lengths of one unit, and meet by unit alone."""
         if "pu" in self.parts and _names(self._select("pu").args.get("group")) != {UNIT, *self._keys}:
             yield "totals are not of one unit and group"
-        if _names(self._select("n").args.get("group")) != {UNIT} or _from(self._select("n")) != self._vectors:
+        lengths = self._select("n")
+        by_row = self._alone and _row_by_row(lengths)
+        if (not by_row and _names(lengths.args.get("group")) != {UNIT}) or _from(lengths) != self._vectors:
             yield "lengths are not of one unit"
+        if self._alone and (
+            not by_row or self.whole.args.get("joins") or _from(self.whole) not in ("n", "a", "l")
+        ):
+            yield "a unit's own row is not read once"
         if self._keys and not any("_n" in j.sql() for j in self._select("u").args["joins"]):
             yield "a group is in several cells"
-        if self._vectors != "u" and {k for k, v in self._select("t").args.items() if v} != {
-            "expressions",
-            "from_",
-        }:
+        if self._vectors != "u" and not _row_by_row(self._select("t")):
             yield "parts are not made row by row"
-        if self._vectors != "u" and (
-            _from(self._select("t")) != "u" or self._select("t").find(exp.AggFunc, exp.Window)
-        ):
+        if self._vectors != "u" and _from(self._select("t")) != "u":
             yield "parts are not of one unit and cell"
         for join in self.whole.args.get("joins") or ():
-            if join.args["on"].sql() != f"{self._vectors}.{UNIT} = n.{UNIT}" or join.side:
+            on = join.args.get("on")
+            if on is None or on.sql() != f"{self._vectors}.{UNIT} = n.{UNIT}" or join.side:
                 yield "a vector does not meet its own length"
         if "cell" in together and not together >= _names(self.whole.args.get("group")) > set():
             yield "sums are not by cell"
@@ -279,12 +290,19 @@ class Walk:
         return next(self._numbered_rows(source, ranks[0].this.name, measure.tau, together), None)
 
 
-def _squared(total: exp.Expr) -> set[str] | None:
-    """The columns whose squares, of whole numbers, a sum adds up; None for another form."""
-    if not isinstance(total, exp.Sum):
+def _row_by_row(part: exp.Select) -> bool:
+    """Whether each row of a part is made of one row of another."""
+    made = {k for k, v in part.args.items() if v} == {"expressions", "from_"}
+    return made and not part.find(exp.AggFunc, exp.Window)
+
+
+def _squared(total: exp.Expr, *, alone: bool) -> set[str] | None:
+    """The columns whose squares, of whole numbers, are added up, over rows unless `alone`; None for another form."""
+    if not alone and not isinstance(total, exp.Sum):
         return None
     names = set()
-    for term in total.this.flatten() if isinstance(total.this, exp.Add) else [total.this]:
+    squares = total if alone else total.this
+    for term in squares.flatten() if isinstance(squares, exp.Add) else [squares]:
         cast = term.this
         if not isinstance(term, exp.Mul) or term.expression != cast or not isinstance(cast, exp.Cast):
             return None

@@ -259,6 +259,7 @@ def test_a_query_of_another_measure_that_bounds_less_is_noticed(sql: str, right:
 
 
 CLIPPED = "SELECT device, COUNT(*), SUM(quantity), AVG(amount) FROM events GROUP BY device"
+WHOLE = "SELECT COUNT(*), SUM(quantity), AVG(amount) FROM events"
 WEIGHTED = "SELECT device, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) FROM events GROUP BY device"
 
 
@@ -280,6 +281,23 @@ WEIGHTED = "SELECT device, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) F
             ("3071.999999996928", "3072.5"),
             ("ON d._n = 1 AND ", "ON "),
             ("FROM n\n  CROSS", "FROM u\n  CROSS"),
+        )
+    ]
+    + [
+        (WHOLE, r, w)
+        for r, w in (
+            ("n.q0 <= ", "n.q0 < 1 OR n.q0 > "),
+            ("n.q1 <= ", "n.q0 <= "),
+            ("FROM r\n  GROUP BY\n    _o\n", "FROM r\n  GROUP BY\n    _o,\n    y2\n"),
+            ("FROM pu\n", "FROM pu, pu AS x\n"),
+            ("FROM u\n", "FROM u, u AS x\n"),
+            ("FROM t\n", "FROM t, t AS x\n"),
+            ("FROM t\n", "FROM u\n"),
+            ("FROM n\n", "FROM n, n AS x\n"),
+            ("AS INT128", "AS DOUBLE"),
+            ("FLOOR(", "ABS("),
+            (") AS q1", ") * 0 AS q1"),
+            ("3071.999999996928", "3072.5"),
         )
     ]
     + [
