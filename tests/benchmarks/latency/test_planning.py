@@ -75,17 +75,21 @@ def test_planning(planners: Planners, monkeypatch: pytest.MonkeyPatch) -> None:
     own = {sql: planning.rewriting(fresh, fronts[0], sql) for sql in COUNTS}
     own |= {f"large {n}": planning.rewriting(fresh, fronts[0], sql) for n, sql in enumerate(planning.LARGE)}
     hits = [planning.seconds(partial(planning.hit, warm, sql)) for sql in COUNTS]
-    like = [planning.likewise(fresh, fronts[0], f"{COUNTS[2]} WHERE ts >= '2024-0{n}-01'") for n in (1, 2)]
+    alike = [f"{COUNTS[2]} WHERE ts >= '2024-0{n}-01'" for n in (1, 2)]
+    like = [planning.own_time(fronts[0], planning.likewise(fresh, sql)) for sql in alike]
+    whole = [planning.whole_time(fronts[0], partial(planning.miss, fresh, sql)) for sql in alike]
     bound = planning.rebinding(fresh, fronts[0], planning.PREPARED[0])
     asked = [(sql, dates) for sql in planning.PREPARED for dates in planning.DATES[:2]]
     substituted = [emitted(warm, sql, dates) for sql, dates in asked]
     monkeypatch.setattr("dpproxy.engine.planner._substituted", lambda *_: None)
     anew = fresh()
     assert substituted == [emitted(anew, sql, dates) for sql, dates in asked]
-    planning.report(missed, own, like, bound, hits, console)
+    planning.report(
+        missed, own, {"with the front": whole, "like": like, "bound": bound, "cached": hits}, console
+    )
     assert fronts[0].spent > 0
     assert min(own.values()) > 0
-    assert min(like) > 0
+    assert 0 < max(like) < min(whole)
     assert min(bound) > 0
     assert min(hits) < max(missed.values())
     assert "3 queries" in console.export_text()
