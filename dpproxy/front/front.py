@@ -35,7 +35,7 @@ from dpproxy.front.published_tables import NOTES, Work, depended_on, done, in_us
 from dpproxy.front.roles import TAKEN, Roles, grants, lock_down, make_database, make_roles, take
 from dpproxy.front.statement import (
     Described,
-    as_body,
+    alike,
     checked,
     described,
     encoded,
@@ -333,8 +333,7 @@ class Front:
                 if says_nothing(refusal):
                     raise
                 return False
-            meant = as_body(checker, text, types)
-            return meant is not None and meant == as_body(checker, regenerated, types)
+            return alike(checker, text, regenerated, types)
 
     def other_than_constant(self, sql: str, oids: Sequence[int], *, rows: bool = False) -> str | None:
         """The name of a function in `sql`, a SELECT of an expression without columns, whose value may change within

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+import select
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -13,6 +15,7 @@ from dpproxy.backends.base import Row
 from dpproxy.front.volatility import BODY, OTHERS, OTHERS_OF_ROWS
 from rewriter.refusal import Refusal
 
+_Send = Callable[[pq.abc.PGconn], None]
 _BOOL = 16
 _BOOLEANS: dict[bytes | None, bytes] = {b"t": b"true", b"f": b"false"}
 """A cast to text spells these out, and so do domains and backends."""
@@ -64,8 +67,60 @@ def parsed(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> tuple[
 
 
 def _prepared(checker: psycopg.Connection, sql: str, oids: Sequence[int]) -> pq.abc.PGresult:
-    checked(checker.pgconn.prepare(b"", encoded(sql), list(oids)))
-    return checked(checker.pgconn.describe_prepared(b""))
+    (results,) = _at_once(checker, _preparing(sql, oids))
+    return _last(results)
+
+
+def _preparing(sql: str, oids: Sequence[int]) -> list[_Send]:
+    text = encoded(sql)
+    return [
+        lambda sent: sent.send_prepare(b"", text, list(oids)),
+        lambda sent: sent.send_describe_prepared(b""),
+    ]
+
+
+def _at_once(checker: psycopg.Connection, *rounds: Sequence[_Send]) -> tuple[Sequence[pq.abc.PGresult], ...]:
+    """The results of several rounds of commands that are sent together; a command that fails ends its round."""
+    sent = checker.pgconn
+    sent.enter_pipeline_mode()
+    for commands in rounds:
+        for send in commands:
+            send(sent)
+        sent.pipeline_sync()
+    poll = select.poll()
+    poll.register(sent.socket, select.POLLIN | select.POLLOUT)
+    while sent.flush():
+        poll.poll()
+        sent.consume_input()
+    poll.modify(sent.socket, select.POLLIN)
+    found = tuple(list(_of_a_round(sent, poll)) for _ in rounds)
+    sent.exit_pipeline_mode()
+    return found
+
+
+def _of_a_round(sent: pq.abc.PGconn, poll: select.poll) -> Iterator[pq.abc.PGresult]:
+    """The results up to the end of a round; raises OperationalError where the connection ends."""
+    between = False
+    while True:
+        # Other threads go on meanwhile: libpq itself would wait without letting them.
+        while sent.is_busy():
+            poll.poll()
+            sent.consume_input()
+        result = sent.get_result()
+        if result is None:
+            if between:
+                raise psycopg.OperationalError("the connection gives nothing more")
+            between = True
+            continue
+        if result.status == pq.ExecStatus.PIPELINE_SYNC:
+            return
+        between = False
+        yield result
+
+
+def _last(results: Sequence[pq.abc.PGresult]) -> pq.abc.PGresult:
+    """The last result of a round; raises the Refusal of the command that failed."""
+    return [checked(result) for result in results][-1]
 
 
 def execute(checker: psycopg.Connection, sql: str) -> pq.abc.PGresult:
@@ -73,17 +128,34 @@ def execute(checker: psycopg.Connection, sql: str) -> pq.abc.PGresult:
     return checked(checker.pgconn.exec_params(encoded(sql), None))
 
 
-def as_body(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> str | None:
-    """How PostgreSQL prints the statement as the body of a function, None where it cannot be one."""
+def _executing(sql: str) -> _Send:
+    """Sends one statement as `execute` does."""
+    statement = encoded(sql)
+    return lambda sent: sent.send_query_params(statement, None)
+
+
+def alike(checker: psycopg.Connection, one: str, other: str, types: Sequence[int]) -> bool:
+    """Whether PostgreSQL prints two statements alike, False where it can do so for neither or for one alone.
+
+    Both become one function's body, printed with a line between them that no client can know. Raises Refusal.
+    """
+    between = secrets.token_hex(16)
+    both = f"{one}\n; SELECT '{between}'; {other}"
+    commands = (
+        "BEGIN",
+        _function(checker, both, types),
+        f"SELECT pg_get_function_sqlbody('{BODY}'::regproc)",
+    )
+    results, _ = _at_once(checker, list(map(_executing, commands)), [_executing("ROLLBACK")])
     try:
-        with checker.transaction(force_rollback=True):
-            become(checker, sql, types)
-            result = execute(checker, f"SELECT pg_get_function_sqlbody('{BODY}'::regproc)")
-            return text(result.get_value(0, 0))
+        printed = text(_last(results).get_value(0, 0)) or ""
     except Refusal as refusal:
         if says_nothing(refusal):
             raise
-        return None
+        return False
+    first, found, last = printed.partition(between)
+    first, last = first[: first.rfind("\n")], last[last.find("\n") :]
+    return bool(found) and first.removeprefix("BEGIN ATOMIC") == last.removesuffix("\nEND")
 
 
 def says_nothing(refusal: Refusal) -> bool:
@@ -97,11 +169,13 @@ def says_nothing(refusal: Refusal) -> bool:
 
 def become(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> None:
     """Makes the statement the body of a function, for as long as the transaction takes; raises Refusal."""
+    execute(checker, _function(checker, sql, types))
+
+
+def _function(checker: psycopg.Connection, sql: str, types: Sequence[int]) -> str:
     named = (execute(checker, f"SELECT {oid}::regtype::text").get_value(0, 0) for oid in types)
     signature = ", ".join(str(text(name)) for name in named)
-    execute(
-        checker, f"CREATE FUNCTION {BODY}({signature}) RETURNS void LANGUAGE sql BEGIN ATOMIC {sql}\n; END"
-    )
+    return f"CREATE FUNCTION {BODY}({signature}) RETURNS void LANGUAGE sql BEGIN ATOMIC {sql}\n; END"
 
 
 def checked(result: pq.abc.PGresult) -> pq.abc.PGresult:

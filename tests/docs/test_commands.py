@@ -107,7 +107,7 @@ MAKE = {
         "tests/benchmarks/latency/test_planning.py::test_planning",
     ),
     "bench-ratios": (
-        "-m benchmarks.latency.ratios sample tpch",
+        "-m benchmarks.latency.ratios sample visits tpch",
         "tests/benchmarks/latency/test_ratios.py::test_a_statement_is_timed_in_every_way",
     ),
     "bench-relay": (
