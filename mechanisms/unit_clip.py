@@ -55,6 +55,7 @@ class UnitClip:
         price: information units for all of it.
         length: a length that was chosen and paid for before, or that is fixed: the whole price is spent on noise.
         patience: how many standard deviations of the noise may lie above a length, where it is not the usual number.
+        ratios: only ratios of the sums are read, which short vectors tell as well: few units are no reason for none.
 
     `choose` and `release` together cost `price` information units; `choose` alone, where no length serves, `choice` of
     it, which is 4/25, and 1/4 for one cell.
@@ -72,6 +73,7 @@ class UnitClip:
     price: Fraction = Fraction(1)
     length: int | None = None
     patience: Fraction | None = None
+    ratios: bool = False
 
     def __post_init__(self) -> None:
         check_epsilon(self.eps_per)
@@ -167,7 +169,10 @@ class UnitClip:
 
     @property
     def units_needed(self) -> int:
-        """About how many units with rows it takes until a length 1,000 times the anchor is chosen rather than none."""
+        """About how many units with rows it takes until a length 1,000 times the anchor is chosen rather than none; of
+        ratios until any is."""
+        if self.ratios:
+            return math.ceil(float(self.choice_scale / self.slopes[0]) * math.log(1000 * NONE))
         return self.allowed + math.ceil(float(POWER * self.choice_scale / self.slopes[0]) * math.log(1000))
 
     @property
@@ -185,9 +190,11 @@ class UnitClip:
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
-        return exact_texts(
+        texts = exact_texts(
             self, sigma_squared=self.sigma_squared, choice=self.choice, allowed=self.allowed, power=POWER
         )
+        # Answers from before there was such a field have keys without it.
+        return tuple(text for text in texts if text != ("ratios", "False"))
 
     @cached_property
     def weights(self) -> tuple[Fraction, ...]:
@@ -200,7 +207,8 @@ class UnitClip:
         return (*(Fraction(1, power) for power in powers), Fraction(NONE, _powered(self.anchor)))
 
     def scores(self, units: Counts) -> Counts:
-        """Minus how far the number of units above each candidate is from m0, by the slopes; for "none" that of all.
+        """Minus how far the number of units above each candidate is from m0, by the slopes; for "none" that of all, and
+        of ratios by the first slope how many of them are within m0.
 
         ValueError as of `choose`. One more unit lowers a score by the first slope, raises it by the second, or leaves
         it. (unit_clip.md, Theorem 1)
@@ -213,6 +221,8 @@ class UnitClip:
         beyond = np.append(above[1:], above[0]) - self.allowed
         more, fewer = self.slopes
         scores: Counts = -(more * np.maximum(beyond, 0) + fewer * np.maximum(-beyond, 0))
+        if self.ratios:
+            scores[-1] -= more * min(int(above[0]), self.allowed)
         return scores
 
     def choose(self, units: Counts, stream: Stream) -> int | None:

@@ -23,6 +23,8 @@ CENTRE = Fraction(1, 10)
 """The share of the price that the choice of a centre costs."""
 PATIENCE = 2 * PATIENCE_OF_ONE
 """Of how many standard deviations units may lie above a length: what is lost of a sum is lost of the number, too."""
+PATIENCE_OF_AVERAGES = 3 * PATIENCE_OF_ONE
+"""The same where nothing but averages is read, so that what both lose alike matters little."""
 STEPS = 4
 """Candidate centres to a factor of 2."""
 LARGEST_CENTRE = 1 << 40
@@ -49,6 +51,7 @@ class UnitMoments:
         least: the least beta, in units of the measure's scale.
         cells, groups, alone: as of UnitClip; a vector has a part for each moment and cell.
         squares: with the sums of squares.
+        averages: nothing but averages is read, neither sums nor numbers of rows.
         price: information units for all of it.
 
     S, N and Q are a unit's sum, number of rows and sum of (x - c)^2 in a cell; beta is max(|c|/2, least), rounded up,
@@ -66,6 +69,7 @@ class UnitMoments:
     groups: int = 1
     alone: bool = False
     squares: bool = False
+    averages: bool = False
     price: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
@@ -89,7 +93,14 @@ class UnitMoments:
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
-        return exact_texts(self, beta=self._median.beta, centre=CENTRE, patience=PATIENCE)
+        texts = exact_texts(self, beta=self._median.beta, centre=CENTRE, patience=self.patience)
+        # Answers from before there was such a field have keys without it.
+        return tuple(text for text in texts if text != ("averages", "False"))
+
+    @property
+    def patience(self) -> Fraction:
+        """Of how many standard deviations units may lie above a length."""
+        return PATIENCE_OF_AVERAGES if self.averages else PATIENCE
 
     @cached_property
     def _median(self) -> QuantileChoice:
@@ -138,5 +149,6 @@ class UnitMoments:
             alone=self.alone,
             price=self.price if length is not None else (1 - CENTRE) * self.price,
             length=length,
-            patience=PATIENCE,
+            patience=self.patience,
+            ratios=self.averages,
         )

@@ -456,8 +456,9 @@ def _made(best: Mapping[Wanted, _Candidate], place: int) -> _Candidate | None:
 
     A fresh one has its own length, so that nothing is certain of its error.
     """
-    if (itself := best.get((place, "itself"))) is not None:
-        return itself
+    for role in ("itself", "totals"):
+        if (itself := best.get((place, role))) is not None:
+            return itself
     if (joint := best.get((place, "joint"))) is not None:
         total = summed(joint.parts[SUM], joint.parts[ROWS], clipped=bool(joint.lost))
         return replace(joint, parts={SUM: total}, within=False)

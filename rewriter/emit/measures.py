@@ -391,6 +391,7 @@ def measure_text(emitter: Context, measure: Measure, relation: Relation) -> str:
         said["weighted"] = measure.weighted
     elif isinstance(measure, Joint):
         said |= {"squares": measure.squares, "least": measure.least}
+        said |= {"averages": True} if measure.averages else {}
     elif isinstance(measure, Total):
         said["anchor"] = measure.anchor
     elif isinstance(measure, Running):

@@ -34,7 +34,7 @@ from rewriter.policy import Policy
 from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.typecheck import Parameters, type_of
 
-Role = Literal["itself", "joint", "sum", "rows", "average"]
+Role = Literal["itself", "joint", "totals", "sum", "rows", "average"]
 Identity = tuple[str, ...]
 """A text that equal expressions have, and how the columns are declared that it reads."""
 MOST_APART = 4
@@ -59,8 +59,9 @@ class Measured:
     filters on the rows that it counts, its own FILTER among them.
 
     `met`: the conditions that read tables which its rows are without. `others`: the measures that it could be made of:
-    an average of a sum and of rows, a sum of an average, a number of rows of an average of a value that they have.
-    `counted`: of an average the number of rows, as that is looked for.
+    an average of a sum and of rows, or of one that was bought beside these; a sum of such an average, a number of rows
+    of such an average of a value that they have.
+    `counted`: of such an average the number of rows, as that is looked for.
     """
 
     text: str
@@ -220,7 +221,8 @@ def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, param
         known = {role: one for role, one in made.items() if one is not None}
         if "average" in known:
             known["average"] = _averaged(known["average"])
-        counted = None if counted is None else _averaged(counted)
+        alone = isinstance(measure, Joint) and measure.averages
+        counted = None if counted is None or alone else _averaged(counted)
         return None if itself is None else replace(itself, others=known, counted=counted)
 
     return replace(
@@ -242,6 +244,8 @@ def _forms(measure: Measure | None, relation: Relation, parameters: Parameters) 
     found: dict[Role, Measure] = {"itself": measure}
     if isinstance(measure, Total) and measure.value is None:
         found["average"] = measure
+    if isinstance(measure, Joint) and measure.averages:
+        found["totals"] = replace(measure, averages=False)
     value = measure.value if isinstance(measure, (Total, Joint)) else None
     if value is None or type_of(value.value, relation, parameters) not in _EXACT:
         return found

@@ -94,12 +94,14 @@ class Joint:
         argument: the condition, None for all rows.
         squares: with the sum of squares, for a variance.
         least: the least that a row counts for in the vector's length, in units of 10^-scale.
+        averages: nothing but averages is read from it, neither sums nor numbers of rows nor variances.
     """
 
     value: FixedPoint
     argument: exp.Expr | None
     squares: bool
     least: int
+    averages: bool = False
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ class _Collector:
     centred: set[str] = field(default_factory=set)
     kept: dict[Slot, Measure] = field(default_factory=dict)
     joint: dict[str, Call] = field(default_factory=dict)
+    totalled: set[str] = field(default_factory=set)
     squared: set[str] = field(default_factory=set)
 
     def join(self, calls: list[Call]) -> None:
@@ -107,6 +108,7 @@ class _Collector:
                 self.joint[_name(call)] = call
                 if call.function in VARIANCES:
                     self.squared.add(_name(call))
+        self.totalled = {self._joint_name(call) for call in calls if call.function != "avg"}
 
     def _clips(self, call: Call) -> bool:
         """Whether units' totals are clipped: not where a unit has one row, whose value is bounded."""
@@ -117,12 +119,16 @@ class _Collector:
 
     def _joint_slot(self, call: Call) -> Slot | None:
         """The joint measure that a call is part of."""
-        name = ""
-        if call.function in ("sum", "avg", *VARIANCES):
-            name = _name(call)
-        elif call.function == "count" and not call.values and not call.units:
-            name = next((name for name, one in self.joint.items() if self._counts(call, one)), "")
+        name = self._joint_name(call)
         return self._slot("joint", name, self.joint[name]) if name in self.joint else None
+
+    def _joint_name(self, call: Call) -> str:
+        """The name of the joint measure that a call is part of, if there is one of this name."""
+        if call.function in ("sum", "avg", *VARIANCES):
+            return _name(call)
+        if call.function == "count" and not call.values and not call.units:
+            return next((name for name, one in self.joint.items() if self._counts(call, one)), "")
+        return ""
 
     def _counts(self, count: Call, averaged: Call) -> bool:
         """Whether a count of rows is of those that have the value that is averaged."""
@@ -196,7 +202,7 @@ class _Collector:
         if part == "joint":
             fixed, anchor = self._anchored(call)
             least = max(1, anchor // LEAST_SHARE)
-            return Joint(fixed, call.argument, name in self.squared, least)
+            return Joint(fixed, call.argument, name in self.squared, least, name not in self.totalled)
         if part == "sum" and self._clips(call):
             fixed, anchor = self._anchored(call)
             return Total(fixed, call.argument, anchor)

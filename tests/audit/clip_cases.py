@@ -148,6 +148,8 @@ CELLS: dict[str, dict[str, Any]] = {
     "one cell": {},
     "two cells": {"groups": 2},
     "in one of two cells": {"groups": 2, "alone": True},
+    "ratios of one cell": {"ratios": True},
+    "ratios of two cells": {"groups": 2, "ratios": True},
 }
 
 
@@ -517,13 +519,13 @@ def weight_of_a_row(kind: MomentsKind = UnitMoments) -> Exact:
     return Exact("UnitMoments", "what a row counts for", "max(|c|/2, least), rounded up", compute)
 
 
-def moments_price(squares: bool, kind: MomentsKind = UnitMoments) -> Exact:
+def moments_price(squares: bool, kind: MomentsKind = UnitMoments, *, averages: bool = False) -> Exact:
     """Centre, length and noise, each by the law it is drawn from; and the centre alone."""
 
     def due() -> list[tuple[float, float]]:
         pairs = []
         for units in (Fraction(1), Fraction(4)):
-            moments = moments_of(kind, price=units, squares=squares)
+            moments = moments_of(kind, price=units, squares=squares, averages=averages)
             about = Centre(0, 1 << 37)
             clip = moments.clip(about)
             places = [0, PLACES, PLACES + 9, 2 * PLACES]
@@ -534,7 +536,8 @@ def moments_price(squares: bool, kind: MomentsKind = UnitMoments) -> Exact:
             pairs.append((centre + choice + noise, rho(MOMENTS_EPS, moments.cost_at_most)))
         return pairs
 
-    return spent("UnitMoments", "price" + (", with squares" if squares else ""), due)
+    of = ", with squares" if squares else ", nothing but averages" if averages else ""
+    return spent("UnitMoments", f"price{of}", due)
 
 
 Rows = tuple[int, ...]
@@ -659,6 +662,7 @@ CASES: tuple[Check, ...] = (
     weight_of_a_row(),
     moments_price(False),
     moments_price(True),
+    moments_price(False, averages=True),
     moments_length(),
     *(centre(what) for what in PLACED),
     *(all_moments(what) for what in MORE_ROWS),

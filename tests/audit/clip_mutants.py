@@ -64,6 +64,15 @@ class TwoSided(UnitClip):
         return super().choice_scale * 2 / 3
 
 
+class NoneTwice(UnitClip):
+    """Of ratios each unit speaks against none at both slopes, also beyond m0."""
+
+    def scores(self, units: Counts) -> Counts:
+        scores: Counts = super().scores(units)
+        scores[-1] -= sum(self.slopes) * int(units.sum())
+        return scores
+
+
 class OneSided(UnitClip):
     """A length is never too long."""
 
@@ -226,6 +235,8 @@ MUTANTS = (
     Mutant("m0 from fetched groups", clip_cases.found_groups(FetchedGroups)),
     Mutant("two sides at the scale of one", clip_cases.choice_loss("one cell", TwoSided)),
     Mutant("two sides at the scale of one", clip_cases.choice_loss("two cells", TwoSided)),
+    Mutant("none at both slopes", clip_cases.choice_loss("ratios of one cell", NoneTwice)),
+    Mutant("none at both slopes", clip_cases.choice_loss("ratios of two cells", NoneTwice)),
     Mutant("one side alone", clip_cases.choice_law(kind=OneSided)),
     Mutant("a quarter of the choice's scale", clip_cases.choice("far above", kind=QuarterScale)),
     Mutant("choice not charged", clip_cases.price(None, FreeChoice)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -84,7 +85,8 @@ def _centre_rho(moments: UnitMoments) -> Fraction:
 
 
 def test_how_many_units_are_to_lie_above() -> None:
-    """m0 = 2.4 sigma G/spread, for several cells too, where the noise has 75.6% of the price, not 67.5%."""
+    """m0 = 2.4 sigma G/spread, for several cells too, where the noise has 75.6% of the price, not 67.5%; of nothing but
+    averages 3.6 sigma G/spread."""
     for groups, alone, spread, share in (
         (1, False, 1.0, 0.675),
         (12, False, math.sqrt(12), 0.756),
@@ -92,7 +94,19 @@ def test_how_many_units_are_to_lie_above() -> None:
     ):
         moments = UnitMoments(eps_per=EPS, least=1, cells=12, groups=groups, alone=alone)
         allowed = moments.clip(Centre(0, 1)).allowed
-        assert allowed == math.ceil(2.4 * math.sqrt(1 / (2 * share * 0.0028125)) * groups / spread)
+        sigma = math.sqrt(1 / (2 * share * 0.0028125))
+        assert allowed == math.ceil(2.4 * sigma * groups / spread)
+        averages = replace(moments, averages=True).clip(Centre(0, 1))
+        assert (averages.allowed, averages.ratios) == (math.ceil(3.6 * sigma * groups / spread), True)
+
+
+def test_sums_beside_averages_have_the_parameters_that_they_had_before() -> None:
+    """These are in the keys of answers that were paid for."""
+    moments = UnitMoments(eps_per=EPS, least=1, cells=1)
+    assert dict(moments.parameters)["patience"] == "12/5"
+    assert not any(name == "averages" for name, _ in moments.parameters)
+    assert not any(name == "ratios" for name, _ in moments.clip(Centre(0, 1)).parameters)
+    assert ("averages", "True") in replace(moments, averages=True).parameters
 
 
 SMALL = UnitMoments(eps_per=Fraction(8), least=1, cells=1)

@@ -95,6 +95,7 @@ class TotalsMeasurement:
             groups=public_groups(self.node),
             alone=self.node.delta0 == 1,
             squares=measure.squares,
+            averages=measure.averages,
         )
 
     @property

@@ -819,21 +819,27 @@ def test_averages_sums_and_rows_follow_from_each_other(service: Service, ann: An
     averaged = deviation(ann)
     free(ann, "SELECT shop, AVG(amount) AS a FROM sales WHERE kind = 'k0' AND shop = 'north' GROUP BY shop")
     assert deviation(ann) >= averaged - 0.1
-    (total,) = free(ann, "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'", settings)
-    assert float(str(total[0])) > 0
-    assert costs(ann, "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'") == 1
+    total = "SELECT SUM(amount) AS s FROM sales WHERE kind = 'k0' AND shop = 'north'"
+    assert costs(ann, total, settings) > 0, "what averages alone are read from says too little of sums"
+    both = "SELECT shop, AVG(amount) AS a, SUM(amount) AS s FROM sales WHERE kind = 'k1' GROUP BY shop"
+    ann.ask(both)
+    alone = "SELECT shop, AVG(amount) AS a FROM sales WHERE kind = 'k1' GROUP BY shop"
+    assert len(free(ann, alone)) == len(raw(service, ann.name)), "with sums or without them"
+    ((value,),) = free(ann, total.replace("k0", "k1"), settings)
+    assert value is not None
+    assert costs(ann, total.replace("k0", "k1")) > 0
 
 
 @pytest.mark.service
 def test_rows_are_read_off_an_average(service: Service, ann: Analyst) -> None:
     """All rows off that of a column that is never NULL, else those that have a value."""
     always = {"dpproxy.reuse": "always"}
-    ann.ask("SELECT item, AVG(amount) AS a FROM orders WHERE item > 1 GROUP BY item")
+    ann.ask("SELECT item, AVG(amount) AS a, SUM(amount) AS s FROM orders WHERE item > 1 GROUP BY item")
     rows = {int(str(item)): n for (item,), (_, n) in raw(service, ann.name).items()}
     assert rows[11] == pytest.approx(30_000, rel=0.1)
     asked = "SELECT item, COUNT(*) AS n FROM orders WHERE item > 1 AND item < 6 GROUP BY item ORDER BY item"
     plan = "\n".join(str(line) for (line,) in ann.ask(f"EXPLAIN {asked}"))
-    assert "from AVG(amount) of orders by item" in plan
+    assert "from AVG(amount), SUM(amount) of orders by item" in plan
     assert free(ann, asked, always) == [(str(item), str(rows[item])) for item in range(2, 6)]
     each = deviation(ann)
     food = free(ann, f"SELECT COUNT(*) {ITEMS} WHERE i.department = 'food' AND o.item > 1", always)
@@ -841,6 +847,8 @@ def test_rows_are_read_off_an_average(service: Service, ann: Analyst) -> None:
     assert deviation(ann) > each
     assert costs(ann, asked) == 1
     ann.ask("SELECT day, AVG(amount) AS a FROM sales GROUP BY day")
+    assert costs(ann, "SELECT COUNT(amount) FROM sales", always) == 1, "nothing but averages was asked"
+    ann.ask("SELECT day, AVG(amount) AS a, COUNT(amount) AS n FROM sales GROUP BY day")
     values = raw(service, ann.name)
     assert costs(ann, "SELECT COUNT(*) FROM sales", always) == 1
     found = free(ann, "SELECT COUNT(amount) FROM sales WHERE day < '2024-01-03'", always)

@@ -81,6 +81,29 @@ def test_a_row_of_an_average_counts_for_a_part_of_its_value() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "source", "averages"),
+    [
+        ("AVG(amount)", "events", (True,)),
+        ("AVG(amount), AVG(amount) * 2, COUNT(DISTINCT user_id)", "events", (True,)),
+        ("AVG(amount), SUM(amount)", "events", (False,)),
+        ("AVG(amount), COUNT(amount)", "events", (False,)),
+        ("AVG(amount), COUNT(*)", "events", (False,)),
+        ("AVG(amount), STDDEV(amount)", "events", (False,)),
+        ("action, AVG(amount)", "events GROUP BY action HAVING COUNT(*) > 5", (False,)),
+        ("action, AVG(amount)", "events GROUP BY action ORDER BY SUM(amount)", (False,)),
+        ("AVG(amount), AVG(amount + 1), SUM(amount + 1)", "events", (True, False)),
+        ("AVG(amount), SUM(amount) FILTER (WHERE action = 'like')", "events", (True,)),
+    ],
+)
+def test_of_nothing_but_averages_neither_sum_nor_rows_are_read(
+    sql: str, source: str, averages: tuple[bool, ...]
+) -> None:
+    """Also not by HAVING or ORDER BY."""
+    found = measures_of(sql, source, required=True)
+    assert tuple(m.averages for m in found if isinstance(m, Joint)) == averages
+
+
+@pytest.mark.parametrize(
     ("sql", "source", "required", "measures"),
     [
         ("COUNT(*), SUM(amount), AVG(amount)", "events", True, 1),
