@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import cache
 from itertools import chain, combinations, islice
 from typing import TypeVar
 
@@ -370,6 +371,7 @@ def sought_apart(plan: ReleasePlan) -> Sought:
 
 def _sought(plan: ReleasePlan, outlines: Iterable[Outline]) -> Sought:
     found: Sought = {}
+    name = cache(plan.keys.part)
     for asked in outlines:
         for place, itself in enumerate(asked.measures):
             forms: dict[Role, Measured] = {} if itself is None else {"itself": itself, **itself.others}
@@ -379,7 +381,9 @@ def _sought(plan: ReleasePlan, outlines: Iterable[Outline]) -> Sought:
                 for left in islice(subsets, MOST_SUBSETS):
                     kept = tuple(part for part in measured.filters if part not in left)
                     match = Match((place, role), asked, (*measured.met, *left), kept)
-                    found.setdefault(_key(plan, measured, kept), []).append(match)
+                    names = sorted(name(part.identity) for part in kept)
+                    key = plan.keys.measure(measured.text, measured.scanned, names)
+                    found.setdefault(key, []).append(match)
     return found
 
 

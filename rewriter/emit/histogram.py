@@ -14,7 +14,7 @@ Why: docs/decisions/keys-are-no-engines.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -120,10 +120,22 @@ def node_text(
 
     Both are independent of the engine: the same question has the same key on every backend.
     """
+    return node_texts(node, policy, parameters, dialect)(node.measures)
+
+
+def node_texts(
+    node: AggregateNode, policy: Policy, parameters: Parameters, dialect: Engine = NEUTRAL
+) -> Callable[[Sequence[Measure]], tuple[str, Scanned]]:
+    """What gives `node_text` of a node's groups with other measures, whose rows are written once."""
     emitter = Emitter(policy, parameters, 1, dialect)
     rows = dialect.sql(emitter.rows(unmeasured(node), typed=False))
-    text = "\n".join([rows, *(measure_text(emitter, m, node.relation) for m in node.measures)])
-    return text, tuple(sorted(emitter.read))
+
+    def text(measures: Sequence[Measure]) -> tuple[str, Scanned]:
+        own = replace(emitter, read=set(emitter.read))
+        written = "\n".join([rows, *(measure_text(own, m, node.relation) for m in measures)])
+        return written, tuple(sorted(own.read))
+
+    return text
 
 
 def shown_text(node: AggregateNode, policy: Policy, parameters: Parameters) -> str:

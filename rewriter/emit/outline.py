@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain, combinations, islice
 from typing import Literal
 
@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import key_partners
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
-from rewriter.emit.histogram import Scanned, node_text
+from rewriter.emit.histogram import Scanned, node_text, node_texts
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import Leaf, Relation, Source, conjuncts, leaf, leaves
@@ -94,7 +94,11 @@ class Outline:
 
     def identity(self, value: exp.Expr) -> Identity:
         """The identity of an expression over the columns."""
-        return text_of(canonical(value, self.relation)), *map(self.column, sorted(leaves(value)))
+        return self._identity(canonical(value, self.relation))
+
+    def _identity(self, value: exp.Expr) -> Identity:
+        """That of an expression in canonical form."""
+        return text_of(value), *map(self.column, sorted(leaves(value)))
 
     def gaps(self, cells: Sequence[Cell]) -> tuple[int, ...] | None:
         """The keys that are NULL in rows of no cell: nothing keeps them from it, and no cell is for NULL.
@@ -116,7 +120,8 @@ class Outline:
     def parts(self, conditions: Iterable[exp.Expr]) -> tuple[Part, ...]:
         """The conjuncts of conditions."""
         values = (with_constants(c, self.parameters) for c in conditions)
-        return tuple(map(self.part, canonical_conjuncts(values, self.relation)))
+        found = canonical_conjuncts(values, self.relation)
+        return tuple(Part(value, self._identity(value)) for value in found)
 
     def part(self, value: exp.Expr) -> Part:
         return Part(value, self.identity(value))
@@ -201,13 +206,15 @@ def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, param
         return node_text(replace(alone, keys=(leaf(*at),), measures=()), policy, parameters)[0]
 
     found = Outline(relation, parameters, column, without)
+    common = cache(partial(found.parts, (*filter(filters, others), *met)))
+    texts = cache(partial(node_texts, replace(alone, keys=()), policy, parameters))
 
     def measured(measure: Measure) -> Measured | None:
         whole, own = _apart(measure, relation)
         if without and any(reads(part, without) or part.find(exp.Query) for part in read_by(whole)):
             return None
-        text, scanned = node_text(replace(alone, keys=(), measures=(whole,)), policy, parameters)
-        parts = found.parts((*(c for c in others if filters(c)), *met, *own))
+        text, scanned = texts()((whole,))
+        parts = in_order((*common(), *found.parts(own)))
         return Measured(
             text,
             scanned,
@@ -230,6 +237,12 @@ def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, param
         measures=tuple(forms(plain(m)) for m in node.measures),
         keys=tuple(found.part(with_constants(k, parameters)) for k in node.keys),
     )
+
+
+def in_order(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Conjuncts in the order of their texts, each once."""
+    found = {part.identity[0]: part for part in parts}
+    return tuple(found[text] for text in sorted(found))
 
 
 def reads(value: exp.Expr, aliases: frozenset[str]) -> bool:
