@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 import select
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from typing import NamedTuple
 
 import psycopg
@@ -137,9 +137,10 @@ def _executing(sql: str) -> _Send:
 def alike(checker: psycopg.Connection, one: str, other: str, types: Sequence[int]) -> bool:
     """Whether PostgreSQL prints two statements alike, False where it can do so for neither or for one alone.
 
-    Both become one function's body, printed with a line between them that no client can know. Raises Refusal.
+    Both become one function's body, printed with a line between them that neither can contain: a digest of both. Raises
+    Refusal.
     """
-    between = secrets.token_hex(16)
+    between = sha256(encoded(f"{len(one)} {one} {other}")).hexdigest()
     both = f"{one}\n; SELECT '{between}'; {other}"
     commands = (
         "BEGIN",

@@ -739,6 +739,20 @@ def latest(t: Transaction, p: Parameters) -> list[Row]:
     return rows
 
 
+@runs(statements_accounts.ACTIVITY_BY_ACCOUNT)
+def activity_by_account(t: Transaction, p: Parameters) -> list[Row]:
+    found: dict[str, list[int]] = {}
+    kinds = ("settle", "replay", "spend")
+    for entry in t.rows("entry"):
+        if entry["own"] and entry["kind"] in kinds and entry["written_at"] >= p["since"]:
+            sums = found.setdefault(entry["account"], [0] * 5)
+            sums[kinds.index(entry["kind"])] += 1
+            for place, unit in enumerate(("information", "calls"), len(kinds)):
+                sums[place] += entry[unit] or 0
+    charged = sorted(found.items(), key=lambda item: (-item[1][3], -item[1][4], item[0]))
+    return [(account, *sums) for account, sums in charged[: p["most"]]]
+
+
 @runs(statements_accounts.ENTRIES)
 def entries(t: Transaction, p: Parameters) -> list[Row]:
     names = (
