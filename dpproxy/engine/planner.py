@@ -10,7 +10,7 @@ from typing import Literal, TypeVar, cast
 
 from dpproxy.engine.kept import Kept
 from dpproxy.front.front import CONSTANT_TIMEOUT, Front
-from dpproxy.front.statement import Described
+from dpproxy.front.statement import Described, says_nothing
 from dpproxy.pgwire.identifiers import identifier
 from mechanisms.randomness import Plain, encoded
 from rewriter.api import (
@@ -98,6 +98,7 @@ class PreparedQuery:
         errors: what the last arrays are: sizes of the noise of outputs (node and place).
         derived, unknown: the columns that have an interval of their own, and those without a known one.
         steps: the cost of planning, and the weight of the plan in its cache.
+        template: what is planned in its place, with the types and values of the parameters, which `values` are then.
     """
 
     presentation: str
@@ -111,6 +112,7 @@ class PreparedQuery:
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     steps: int = 0
+    template: Bound | None = None
 
     def ready(self, constants: int) -> int:
         """How many nodes can be planned when the first `constants` constants are known."""
@@ -300,6 +302,10 @@ class BoundNode:
 Planned = tuple[BoundNode | SystemTableNode, ...]
 
 
+Bound = tuple[str, tuple[int, ...], tuple[str | None, ...]]
+"""A statement with the types and values of its parameters."""
+
+
 @dataclass(frozen=True)
 class Template:
     """The types of the parameters of a statement that is planned in place of those with constants there.
@@ -309,6 +315,10 @@ class Template:
 
     oids: tuple[int, ...]
     types: tuple[str, ...]
+
+
+class _NotByTemplate(Exception):
+    """The statement is planned by itself."""
 
 
 class Planner:
@@ -352,7 +362,7 @@ class Planner:
         `errors`: with a column <name>_stddev behind the others for each output that is shown by itself.
         """
         key = (text, tuple(oids), errors)
-        return self._prepared.get(key, lambda: self._prepare(*key), lambda made: BYTES_A_STEP * made.steps)
+        return self._prepared.get(key, lambda: self._prepare(*key), _weight)
 
     def known(self, text: str, oids: Sequence[int], errors: bool = False) -> PreparedQuery | None:
         """The result of `prepare` if it is cached, without I/O."""
@@ -364,13 +374,10 @@ class Planner:
 
     def _prepare(self, text: str, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
         statement = self._statement(text)
-        if statement.explain is None and (found := self._template(text, oids)) is not None:
-            template, types, _ = found
-            with suppress(Refusal):
-                return self._prepared.get(
-                    (template, types, errors, "alone"),
-                    lambda: _without_parameters(self.prepare(template, types, errors), len(types)),
-                )
+        other = self.known(text, oids, not errors)
+        if statement.explain is None and (other is None or other.template is not None):
+            with suppress(_NotByTemplate):
+                return self._by_template(text, oids, errors)
         try:
             with bounded() as effort:
                 before = effort.spent
@@ -555,36 +562,50 @@ class Planner:
             return known
         with bounded() as effort:
             before = effort.spent
-            planned = self._plan(*key)
-            # The plan's own weight, that of the prepared query whose nodes it holds, and of the SQL to come.
-            steps = effort.spent - before + 2 * self._either(*key[:2]).steps
-            self._plans.put(key, planned, BYTES_A_STEP * steps + BYTES_A_CELL * _cells(planned))
-        if not oids and not constants:
+            prepared = self._either(*key[:2])
+            planned = self._plan(prepared, *(prepared.template or key[:3]), key[3])
+            self._keep(key, planned, effort.spent - before, prepared)
+        if prepared.template is None and not oids and not constants:
             self._learn(key[0], planned)
         return planned
 
-    def _plan(
-        self,
-        text: str,
-        oids: tuple[int, ...],
-        values: tuple[str | None, ...],
-        constants: tuple[tuple[str | None, ...], ...],
-    ) -> Planned:
-        if not constants and (found := self._template(text, oids)) is not None:
-            with suppress(Refusal):
-                return self._planned(*found, ())
-        return self._planned(text, oids, values, constants)
+    def _keep(self, key: tuple[object, ...], planned: Planned, steps: int, prepared: PreparedQuery) -> None:
+        """Keeps a plan by its own weight, that of the prepared query whose nodes it holds, and of the SQL to come."""
+        weight = BYTES_A_STEP * (steps + 2 * prepared.steps) + BYTES_A_CELL * _cells(planned)
+        self._plans.put(key, planned, weight)
 
-    def _template(
-        self, text: str, oids: tuple[int, ...]
-    ) -> tuple[str, tuple[int, ...], tuple[str | None, ...]] | None:
-        """What a statement is planned by in its place, with the types and values of its parameters; else None."""
+    def _by_template(self, text: str, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
+        """A statement that its template is planned for, with that plan; raises _NotByTemplate, Refusal.
+
+        A statement is prepared and planned in one way: the plan is made here, so that it is prepared by itself where
+        the template's is refused.
+        """
         found = None if oids else parameterized(text)
-        template = None if found is None else self._templates.known(found.text)
+        template = None if found is None else self._templates.known((found.text, found.oids))
         if found is None or not isinstance(template, Template):
-            return None
+            raise _NotByTemplate
         values = found.values(template.types)
-        return None if values is None else (found.text, template.oids, values)
+        if values is None:
+            raise _NotByTemplate
+        bound = found.text, template.oids, values
+        try:
+            with bounded() as effort:
+                before = effort.spent
+                prepared = self._alone(*bound[:2], errors)
+                planned = self._plan(prepared, *bound, ())
+                self._keep((self._statement(text).body, (), (), ()), planned, effort.spent - before, prepared)
+        except Refusal as refusal:
+            if says_nothing(refusal):
+                raise
+            raise _NotByTemplate from None
+        return replace(prepared, template=bound)
+
+    def _alone(self, template: str, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
+        """A template's query, whose presentation takes none of its parameters; raises Refusal."""
+        return self._prepared.get(
+            (template, oids, errors, "alone"),
+            lambda: _without_parameters(self.prepare(template, oids, errors), len(oids)),
+        )
 
     def _learn(self, text: str, planned: Planned) -> None:
         """Notes a statement without parameters, which has this plan; the second of those that differ in constants shows
@@ -592,38 +613,52 @@ class Planner:
         found = parameterized(text)
         if found is None:
             return
-        known = self._templates.known(found.text)
+        key = found.text, found.oids
+        known = self._templates.known(key)
         if known is None:
-            self._templates.put(found.text, "seen", 0)
+            self._templates.put(key, "seen", 0)
         elif known == "seen":
-            self._templates.put(found.text, self._learnt(found, text, planned) or "of no use", 0)
+            with suppress(_NotByTemplate):
+                self._templates.put(key, self._learnt(found, text, planned) or "of no use", 0)
 
     def _learnt(self, found: Parameterized, text: str, planned: Planned) -> Template | None:
-        """The template of a statement, None unless it gives the same plan, and no constants decide an order in it."""
-        with suppress(Refusal), bounded():
-            oids = self._front.parameter_types(found.text, found.oids)
-            prepared, alone = self.prepare(found.text, oids), self._either(text, ())
-            types = tuple(p.type for p in prepared.values[: len(oids)])
-            values = found.values(types)
-            if values is None or not prepared.nodes or prepared.constants:
-                return None
-            if any(map(_in_order_of_constants, prepared.nodes)):
-                return None
-            moved = _without_parameters(prepared, len(oids))
-            if _shape(moved) == _shape(alone) and _content(
-                self._planned(found.text, oids, values, ())
-            ) == _content(planned):
-                return Template(oids, types)
-        return None
+        """The template of a statement, None unless it gives the same plan, and no constants decide an order in it.
 
-    def _planned(
+        Raises _NotByTemplate where that is not known.
+        """
+        try:
+            with bounded():
+                oids = self._front.parameter_types(found.text, found.oids)
+                prepared, alone = self._alone(found.text, oids, errors=False), self._either(text, ())
+                types = tuple(p.type for p in prepared.values[: len(oids)])
+                values = found.values(types)
+                if values is None:
+                    raise _NotByTemplate
+                if (
+                    not prepared.nodes
+                    or prepared.constants
+                    or any(map(_in_order_of_constants, prepared.nodes))
+                ):
+                    return None
+                again = self._plan(prepared, found.text, oids, values, ())
+                same = _shape(prepared) == _shape(alone) and _content(again) == _content(planned)
+                return Template(oids, types) if same else None
+        except Refusal as refusal:
+            if says_nothing(refusal):
+                raise _NotByTemplate from None
+            return None
+
+    def _plan(
         self,
+        prepared: PreparedQuery,
         text: str,
         oids: tuple[int, ...],
         values: tuple[str | None, ...],
         constants: tuple[tuple[str | None, ...], ...],
     ) -> Planned:
-        prepared = self._either(text, oids)
+        """The plan of the query that `text` with these types was prepared as."""
+        if len(prepared.values) != len(oids) + sum(len(c.columns) for c in prepared.constants):
+            raise ValueError("the query of another statement")
         parameters = tuple(
             Parameter(p.type, value) for p, value in zip(prepared.values[: len(oids)], values, strict=True)
         )
@@ -745,6 +780,11 @@ def _substituted(
     if not all(isinstance(a, Unbound) and a.takes(b) for a, b in zip(asked, bound, strict=True)):
         return None
     return (*bound, *map(_valueless, waiting))
+
+
+def _weight(made: PreparedQuery) -> int:
+    """Of what is prepared by itself: templates have their own."""
+    return 0 if made.template else BYTES_A_STEP * made.steps
 
 
 def _without_parameters(prepared: PreparedQuery, count: int) -> PreparedQuery:

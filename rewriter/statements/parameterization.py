@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from itertools import pairwise
 
 from rewriter.statements.lexer import Token, TokenKind, tokens
 
 INT4 = 23
 _SMALL = re.compile(r"0|[1-9][0-9]{0,8}")
-_DAY = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
+_MIDNIGHT = re.compile(r"([12][0-9]{3}-[0-9]{2}-[0-9]{2})( 00:00:00)?")
 _COMPARED = frozenset(["=", "<", ">", "<=", ">=", "<>", "!="])
 _BEHIND = frozenset(["AND", "OR", ")", ",", ";", "::", "GROUP", "ORDER", "HAVING", "LIMIT", "UNION", ""])
 """What may follow a constant that is a whole side of its comparison."""
@@ -48,9 +49,12 @@ class Parameterized:
     constants: tuple[str, ...]
 
     def values(self, types: Sequence[str]) -> tuple[str, ...] | None:
-        """The constants as PostgreSQL prints them in these types, None unless it is plain how."""
-        found = tuple(_printed(c, t) for c, t in zip(self.constants, types, strict=True))
-        return None if None in found else found  # type: ignore[return-value]
+        """The constants as PostgreSQL prints them in these types, None unless it is plain how and no two are equal."""
+        found = [
+            one for c, t in zip(self.constants, types, strict=True) if (one := _printed(c, t)) is not None
+        ]
+        # Of equal constants the same condition may be made, which is one.
+        return tuple(found) if len({*found}) == len(types) else None
 
 
 @lru_cache(maxsize=8)
@@ -66,7 +70,10 @@ def parameterized(text: str) -> Parameterized | None:
 oids=(23, 23, 0, 0), constants=('2', '3', 'x', "it's"))
     """
     found = tokens(text)
-    if any(t.kind in (TokenKind.CODED, TokenKind.PARAMETER) or t.word == "OVER" for t in found):
+    words = [t.word for t in found]
+    if any(t.kind in (TokenKind.CODED, TokenKind.PARAMETER) for t in found) or {"OVER", "OR"} & {*words}:
+        return None
+    if ("NOT", "(") in pairwise(words):
         return None
     written: list[Token | None] = [*found]
     oids: list[int] = []
@@ -97,10 +104,11 @@ def _compared(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
     words = ["", "", "", *(t.word for t in found), ""]
     conditions, listed, ranged = [False], [False], False
     for place, token in enumerate(found, 3):
-        word = words[place]
+        # Behind AS and a point any word is a name.
+        word = "" if words[place - 1] in ("AS", ".") else words[place]
         if word == "(":
             conditions.append(conditions[-1])
-            listed.append(words[place - 1] == "IN")
+            listed.append(words[place - 1] == "IN" and words[place - 2] not in ("AS", "."))
         elif word == ")" and len(conditions) > 1:
             conditions.pop()
             listed.pop()
@@ -111,7 +119,7 @@ def _compared(found: Sequence[Token]) -> Iterator[tuple[int, str]]:
             conditions[-1] = listed[-1] = False
         if word == "BETWEEN":
             ranged = True
-        constant = token.kind is TokenKind.NUMBER or (token.kind is TokenKind.TEXT and word[0] == "'")
+        constant = token.kind is TokenKind.NUMBER or (token.kind is TokenKind.TEXT and token.text[0] == "'")
         if not constant or not conditions[-1] or words[place + 1] not in _BEHIND:
             continue
         cast = words[place - 1] if words[place - 1] in ("DATE", "TIMESTAMP") else ""
@@ -134,12 +142,12 @@ def _printed(constant: str, type_name: str) -> str | None:
         return constant
     if type_name in ("integer", "bigint"):
         return constant if _SMALL.fullmatch(constant) else None
-    day, _, rest = constant.partition(" ")
-    if not _DAY.fullmatch(day) or not _is_day(day) or rest not in ("", "00:00:00"):
+    match = _MIDNIGHT.fullmatch(constant)
+    if match is None or not _is_day(match[1]):
         return None
     if type_name == "timestamp without time zone":
-        return f"{day} 00:00:00"
-    return day if type_name == "date" and not rest else None
+        return f"{match[1]} 00:00:00"
+    return match[1] if type_name == "date" and not match[2] else None
 
 
 def _is_day(text: str) -> bool:

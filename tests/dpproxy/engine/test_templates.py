@@ -32,6 +32,7 @@ APART = (
     "SELECT COUNT(*) FROM orders a JOIN orders b USING (user_id) WHERE a.order_id = {n} AND b.order_id = 3",
     "SELECT * FROM (SELECT country, COUNT(*) AS c FROM users GROUP BY country) AS x WHERE c > {n}",
     "SELECT COUNT(*) FROM orders WHERE placed < CAST('{day}' AS date) + INTERVAL '1 month' AND order_id > {n}",
+    "SELECT COUNT(*) FROM users WHERE birth_year > {n} OR country = '{text}'",
     "SELECT n, COUNT(*) FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY placed) AS n "
     "FROM orders) AS o WHERE n <= {n} GROUP BY n",
 )
@@ -42,10 +43,12 @@ class CountedFront:
     """A front that counts how often it reads a statement."""
 
     def __init__(self, front: Front) -> None:
-        self._front, self.reads = front, 0
+        self._front, self.reads, self.away = front, 0, False
 
     def __getattr__(self, name: str) -> Any:
         self.reads += name in READS
+        if self.away:
+            raise Refusal("57P03", "the front cannot be reached")
         return getattr(self._front, name)
 
 
@@ -123,16 +126,91 @@ def test_others_are_planned_by_themselves(world: Shop, statement: str) -> None:
     assert world.front.reads > before
 
 
+def outcome(planner: Planner, sql: str) -> object:
+    """What is planned for a statement, or how it is refused."""
+    try:
+        return planned(planner, sql)[1]
+    except Refusal as refusal:
+        return refusal.code, refusal.message
+
+
+MINUTES = (
+    "SELECT date_trunc('minute', seen), COUNT(*) FROM app.visits "
+    "WHERE seen >= TIMESTAMP '{day}' AND seen < TIMESTAMP '{text}' GROUP BY 1"
+)
+TWICE = "SELECT COUNT(*) FROM users WHERE birth_year > {n} AND birth_year <> {day} AND country = '{text}'"
+
+
+@pytest.mark.parametrize(
+    ("statement", "others", "last"),
+    [
+        (
+            MINUTES,
+            (("", "2024-01-01", "2024-01-02"), ("", "2024-02-01", "2024-02-02")),
+            ("", "1000-01-01", "2999-01-01"),
+        ),
+        (TWICE, (("1970", "1971", "DE"), ("1980", "1981", "FR")), ("1990", "1990", "US")),
+        (SHARED[0], CONSTANTS[:2], ("", "2024-05-01 ", "")),
+    ],
+)
+def test_constants_that_are_unlike_the_others_are_planned_as_they_are_by_themselves(
+    world: Shop, statement: str, others: tuple[tuple[str, str, str], ...], last: tuple[str, str, str]
+) -> None:
+    planner = world.planner()
+    for constants in others:
+        planned(planner, written(statement, constants))
+    assert outcome(planner, written(statement, last)) == outcome(world.planner(), written(statement, last))
+
+
+def test_a_number_is_no_text(world: Shop) -> None:
+    planner = world.planner()
+    for country in ("DE", "FR"):
+        planned(planner, f"SELECT COUNT(*) FROM users WHERE country = '{country}'")
+    with pytest.raises(Refusal, match="operator does not exist"):
+        planner.prepare("SELECT COUNT(*) FROM users WHERE country = 5", ())
+
+
+def test_what_was_prepared_by_itself_is_planned_by_itself(world: Shop) -> None:
+    planner, sql = world.planner(), written(SHARED[0], CONSTANTS[2])
+    prepared = planner.prepare(sql, ())
+    for constants in CONSTANTS[:2]:
+        planned(planner, written(SHARED[0], constants))
+    assert prepared.template is None
+    assert planned(planner, sql) == planned(world.planner(), sql)
+    assert planner.prepare(sql, (), errors=True).template is None
+
+
+def test_a_front_that_is_away_is_no_reason_for_another_plan(world: Shop) -> None:
+    planner, sql = learnt(world, SHARED[0]), written(SHARED[0], CONSTANTS[2])
+    planner.prepare(sql, ())
+    planner._plans.clear()
+    world.front.away = True
+    try:
+        with pytest.raises(Refusal, match="cannot be reached"):
+            planner.plan(sql, (), ())
+    finally:
+        world.front.away = False
+    assert planned(planner, sql)[1] == planned(world.planner(), sql)[1]
+
+
+def test_a_template_that_is_forgotten_changes_no_plan(world: Shop) -> None:
+    planner, sql = learnt(world, SHARED[2]), written(SHARED[2], CONSTANTS[2])
+    assert planner.prepare(sql, ()).template is not None
+    planner._templates.clear()
+    planner._plans.clear()
+    assert planned(planner, sql)[1] == planned(world.planner(), sql)[1]
+
+
 @pytest.mark.parametrize("day", ["2024-02-30", "1/2/2024", "tomorrow", "2024-02-03 04:05:06"])
 def test_a_constant_that_is_not_printed_plainly_is_read_by_postgresql(world: Shop, day: str) -> None:
-    def outcome(planner: Planner) -> object:
+    def told(planner: Planner) -> object:
         sql = written(SHARED[0], ("", day, ""))
         try:
             return planned(planner, sql)[1]
         except Refusal as refusal:
             return refusal.code, refusal.message, refusal.position
 
-    assert outcome(learnt(world, SHARED[0])) == outcome(world.planner())
+    assert told(learnt(world, SHARED[0])) == told(world.planner())
 
 
 def test_templates_are_those_of_the_public_rows(world: Shop) -> None:

@@ -21,6 +21,9 @@ OTHERS = (
     "SELECT a FROM t WHERE a = 'x'\n'y' AND b = 5",
     "SELECT a FROM (SELECT a, ROW_NUMBER() OVER (PARTITION BY b) AS n FROM t) AS x WHERE n <= 3",
     "SELECT a FROM t WHERE \"DATE\" '2024-01-01'",
+    "SELECT a FROM t WHERE a = 5 OR b = 6",
+    "SELECT a FROM t WHERE NOT (a = 5 AND b = 6)",
+    "SELECT COUNT(*) AS where, (a > 1970) AS b, t.where, (a > 1980) FROM t",
     "",
 )
 
@@ -34,8 +37,8 @@ def test_other_constants_stay(text: str) -> None:
     ("text", "made", "constants"),
     [
         (
-            "SELECT a FROM t WHERE a='x' AND (b<>5 OR c BETWEEN '1' AND '2') GROUP BY 1 LIMIT 5",
-            "SELECT a FROM t WHERE a=$1 AND (b<>$2 OR c BETWEEN $3 AND $4) GROUP BY 1 LIMIT 5",
+            "SELECT a FROM t WHERE a='x' AND (b<>5 AND c BETWEEN '1' AND '2') GROUP BY 1 LIMIT 5",
+            "SELECT a FROM t WHERE a=$1 AND (b<>$2 AND c BETWEEN $3 AND $4) GROUP BY 1 LIMIT 5",
             ("x", "5", "1", "2"),
         ),
         (
@@ -87,6 +90,8 @@ def test_constants_of_conditions_become_parameters(text: str, made: str, constan
         ("2024-02-30", "date", None),
         ("2024-2-3", "date", None),
         ("2024-02-29 00:00:00", "date", None),
+        ("2024-02-29 ", "date", None),
+        ("2024-02-29  00:00:00", "timestamp without time zone", None),
         ("today", "date", None),
         ("2024-02-29", "timestamp without time zone", "2024-02-29 00:00:00"),
         ("2024-02-29 00:00:00", "timestamp without time zone", "2024-02-29 00:00:00"),
@@ -100,3 +105,9 @@ def test_constants_are_values_where_they_are_printed_plainly(
     found = parameterized("SELECT 1 FROM t WHERE a = '" + constant.replace("'", "''") + "'")
     assert found is not None
     assert found.values((type_name,)) == (None if value is None else (value,))
+
+
+def test_equal_constants_are_no_values() -> None:
+    found = parameterized("SELECT 1 FROM t WHERE a = 'x' AND b = 'x' AND c > 5")
+    assert found is not None
+    assert found.values(("text", "text", "integer")) is None
