@@ -519,7 +519,8 @@ class _Dimensions:
         column = self._stamp(_moment(node))
         if column is None or not self.relation.source(column.table).private:
             return None
-        return function.grain(with_constants(node, self.parameters))
+        grain = function.grain(with_constants(node, self.parameters))
+        return grain if grain in GRAINS else None
 
     def _stamp(self, moment: exp.Expr) -> exp.Column | None:
         """The timestamp column that a moment is, or is the time of in a zone."""

@@ -1,3 +1,4 @@
+SELECT date_trunc('second', placed), COUNT(*) FROM orders WHERE placed >= '2024-01-01' AND placed < '2024-01-02' GROUP BY 1;
 SELECT count(*) FROM users;
 SELECT count(*) FROM users WHERE country = 'DE' AND birth_year BETWEEN 1960 AND 1990;
 SELECT count(DISTINCT user_id) FROM orders;
