@@ -657,8 +657,6 @@ class Planner:
         constants: tuple[tuple[str | None, ...], ...],
     ) -> Planned:
         """The plan of the query that `text` with these types was prepared as."""
-        if len(prepared.values) != len(oids) + sum(len(c.columns) for c in prepared.constants):
-            raise ValueError("the query of another statement")
         parameters = tuple(
             Parameter(p.type, value) for p, value in zip(prepared.values[: len(oids)], values, strict=True)
         )

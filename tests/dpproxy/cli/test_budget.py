@@ -239,7 +239,8 @@ def test_refusals_are_told_by_their_shapes(server: Running, folder: Path) -> Non
             connection.execute(f"SELECT * FROM people WHERE town = '{secret}' -- {secret}".encode())
     wanted = {"code": "PV010", "shape": "select * from people where town = ?", "times": 2}
     ends_at = time.monotonic() + 30
-    while wanted not in (found := told("refusals", folder=folder))["shapes"]:
+    # Codes and shapes are written one after the other.
+    while wanted not in (found := told("refusals", folder=folder))["shapes"] or "PV010" not in found["codes"]:
         assert time.monotonic() < ends_at, found
         time.sleep(0.2)
     assert found["codes"]["PV010"] >= 2
