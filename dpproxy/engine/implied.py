@@ -381,14 +381,18 @@ def _sought(plan: ReleasePlan, outlines: Iterable[Outline]) -> Sought:
                 for left in islice(subsets, MOST_SUBSETS):
                     kept = tuple(part for part in measured.filters if part not in left)
                     match = Match((place, role), asked, (*measured.met, *left), kept)
-                    names = sorted(name(part.identity) for part in kept)
-                    key = plan.keys.measure(measured.text, measured.scanned, names)
-                    found.setdefault(key, []).append(match)
+                    found.setdefault(_key(plan, measured, kept, name), []).append(match)
     return found
 
 
-def _key(plan: ReleasePlan, measured: Measured, filters: Iterable[Part]) -> bytes:
-    names = sorted(plan.keys.part(part.identity) for part in filters)
+def _key(
+    plan: ReleasePlan,
+    measured: Measured,
+    filters: Iterable[Part],
+    name: Callable[[tuple[str, ...]], bytes] | None = None,
+) -> bytes:
+    """The key of a measure under filters; `name`: what names one of them, where many keys share it."""
+    names = sorted(map(name or plan.keys.part, (part.identity for part in filters)))
     return plan.keys.measure(measured.text, measured.scanned, names)
 
 

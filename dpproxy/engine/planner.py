@@ -556,17 +556,20 @@ class Planner:
         `constants`: the values of its first constants; nodes that wait for others are planned as if those were NULL.
         A query and its EXPLAIN have one plan.
         """
-        key = (self._statement(text).body, tuple(oids), tuple(values), tuple(constants))
-        known = cast(Planned | None, self._plans.known(key))
-        if known is not None:
-            return known
+        body = self._statement(text).body
         with bounded() as effort:
             before = effort.spent
-            prepared = self._either(*key[:2])
-            planned = self._plan(prepared, *(prepared.template or key[:3]), key[3])
+            prepared = self._either(body, oids)
+            # A plan is one of what the query was prepared by: a template's is no other's.
+            bound = prepared.template or (body, tuple(oids), tuple(values))
+            key = (*bound, tuple(constants))
+            known = cast(Planned | None, self._plans.known(key))
+            if known is not None:
+                return known
+            planned = self._plan(prepared, *key)
             self._keep(key, planned, effort.spent - before, prepared)
         if prepared.template is None and not oids and not constants:
-            self._learn(key[0], planned)
+            self._learn(body, planned)
         return planned
 
     def _keep(self, key: tuple[object, ...], planned: Planned, steps: int, prepared: PreparedQuery) -> None:
@@ -593,7 +596,7 @@ class Planner:
                 before = effort.spent
                 prepared = self._alone(*bound[:2], errors)
                 planned = self._plan(prepared, *bound, ())
-                self._keep((self._statement(text).body, (), (), ()), planned, effort.spent - before, prepared)
+                self._keep((*bound, ()), planned, effort.spent - before, prepared)
         except Refusal as refusal:
             if says_nothing(refusal):
                 raise

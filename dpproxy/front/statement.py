@@ -83,18 +83,23 @@ def _at_once(checker: psycopg.Connection, *rounds: Sequence[_Send]) -> tuple[Seq
     """The results of several rounds of commands that are sent together; a command that fails ends its round."""
     sent = checker.pgconn
     sent.enter_pipeline_mode()
-    for commands in rounds:
-        for send in commands:
-            send(sent)
-        sent.pipeline_sync()
-    poll = select.poll()
-    poll.register(sent.socket, select.POLLIN | select.POLLOUT)
-    while sent.flush():
-        poll.poll()
-        sent.consume_input()
-    poll.modify(sent.socket, select.POLLIN)
-    found = tuple(list(_of_a_round(sent, poll)) for _ in rounds)
-    sent.exit_pipeline_mode()
+    try:
+        for commands in rounds:
+            for send in commands:
+                send(sent)
+            sent.pipeline_sync()
+        poll = select.poll()
+        poll.register(sent.socket, select.POLLIN | select.POLLOUT)
+        while sent.flush():
+            poll.poll()
+            sent.consume_input()
+        poll.modify(sent.socket, select.POLLIN)
+        found = tuple(list(_of_a_round(sent, poll)) for _ in rounds)
+        sent.exit_pipeline_mode()
+    except BaseException:
+        # What is left of a pipeline must not meet another statement.
+        checker.close()
+        raise
     return found
 
 

@@ -214,7 +214,7 @@ def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, param
         if without and any(reads(part, without) or part.find(exp.Query) for part in read_by(whole)):
             return None
         text, scanned = texts()((whole,))
-        parts = in_order((*common(), *found.parts(own)))
+        parts = _in_order((*common(), *found.parts(own)))
         return Measured(
             text,
             scanned,
@@ -239,7 +239,7 @@ def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, param
     )
 
 
-def in_order(parts: Iterable[Part]) -> tuple[Part, ...]:
+def _in_order(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Conjuncts in the order of their texts, each once."""
     found = {part.identity[0]: part for part in parts}
     return tuple(found[text] for text in sorted(found))

@@ -19,7 +19,7 @@ INT4 = 23
 _SMALL = re.compile(r"0|[1-9][0-9]{0,8}")
 _MIDNIGHT = re.compile(r"([12][0-9]{3}-[0-9]{2}-[0-9]{2})( 00:00:00)?")
 _COMPARED = frozenset(["=", "<", ">", "<=", ">=", "<>", "!="])
-_BEHIND = frozenset(["AND", "OR", ")", ",", ";", "::", "GROUP", "ORDER", "HAVING", "LIMIT", "UNION", ""])
+_BEHIND = frozenset(["AND", ")", ",", ";", "::", "GROUP", "ORDER", "HAVING", "LIMIT", "UNION", ""])
 """What may follow a constant that is a whole side of its comparison."""
 _CLAUSES = frozenset(
     [
@@ -61,9 +61,9 @@ class Parameterized:
 def parameterized(text: str) -> Parameterized | None:
     """The statement with parameters in place of the constants that its WHERE clauses compare something with.
 
-    Its blanks and comments are one space each. None where there are no such constants, and for a statement that has
-    parameters, window functions or literals with escapes.
-    Raises Refusal for a text that `tokens` refuses.
+    Its blanks and comments are one space each. None where there are no such constants, for a statement that has
+    parameters, window functions or literals with escapes, and for one with OR, or with a condition in parentheses under
+    NOT: constants decide the order of alternatives. Raises Refusal for a text that `tokens` refuses.
 
     >>> parameterized("SELECT 1 FROM t WHERE a BETWEEN 2 AND 3 AND b IN ('x', 'it''s') LIMIT 4")
     Parameterized(text='SELECT 1 FROM t WHERE a BETWEEN $1 AND $2 AND b IN ($3, $4) LIMIT 4', \
