@@ -209,6 +209,7 @@ def main() -> None:
             planned(warm, sql)
         # As a server does: Service.server.
         gc.freeze()
+        gc.set_threshold(20_000)
         for name, sql in queries.items():
             try:
                 planned(warm, sql)

@@ -207,21 +207,21 @@ def copied(node: Node, part: Callable[[exp.Expr], exp.Expr | None] | None = None
     """
     made = part(node) if part is not None else None
     if made is None:
-        # Without arguments at first: some functions would convert their unit once more.
-        made = type(node)()
+        # Not by its constructor, in which some functions would convert their unit once more, and which takes as long.
+        made = object.__new__(type(node))
+        made.parent = made.arg_key = made.index = made._hash = None
         made.comments, made._type = node.comments, node._type
         made._meta = dict(node._meta) if node._meta else None
+        made.args = arguments = dict(node.args)
         if node.is_primitive:
-            made.args |= node.args
             return made
-        for key, value in node.args.items():
+        for key, value in arguments.items():
             if isinstance(value, exp.Expr):
-                value = copied(value, part)
-                made._set_parent(key, value)
+                arguments[key] = own = copied(value, part)
+                own.parent, own.arg_key = made, key
             elif type(value) is list:
-                value = [copied(v, part) if isinstance(v, exp.Expr) else v for v in value]
+                arguments[key] = value = [copied(v, part) if isinstance(v, exp.Expr) else v for v in value]
                 made._set_parent(key, value)
-            made.args[key] = value
     return made  # type: ignore[return-value]
 
 
