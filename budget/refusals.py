@@ -20,12 +20,20 @@ ON CONFLICT (day, account, code, counter) DO UPDATE SET times = excluded.times, 
 WHERE refusal.times < excluded.times
 RETURNING times
 """
-_SINCE = """
-SELECT day, account, code, sum(times)::bigint, max(last_at)
+_BY_DAY = """
+SELECT day, code, sum(times)::bigint
 FROM dpproxy_ledger.refusal
 WHERE day >= %(since)s
-GROUP BY day, account, code
-ORDER BY day, account, code
+GROUP BY day, code
+ORDER BY day, code
+"""
+_BY_ACCOUNT = """
+SELECT account, code, sum(times)::bigint, max(last_at)
+FROM dpproxy_ledger.refusal
+WHERE day >= %(since)s
+GROUP BY account, code
+ORDER BY sum(times) DESC, account, code
+LIMIT %(most)s
 """
 _COUNT_SHAPES = """
 INSERT INTO dpproxy_ledger.refusal_shape (code, shape, day, counter, times)
@@ -47,9 +55,8 @@ LIMIT %(most)s
 
 @dataclass(frozen=True)
 class RefusalRow:
-    """So many `times` an account was refused on a day (UTC) with an SQLSTATE, the last about `last_at`."""
+    """So many `times` an account was refused with an SQLSTATE, the last about `last_at`."""
 
-    day: date
     account: str
     code: str
     times: int
@@ -88,9 +95,13 @@ class Refusals:
                 times=list(times.values()),
             )
 
-    def since(self, day: date) -> tuple[RefusalRow, ...]:
-        """Every count from a day on, in order of day, account and code."""
-        return tuple(RefusalRow(*row) for row in self._store.rows(_SINCE, since=day))
+    def by_day(self, since: date) -> Mapping[tuple[date, str], int]:
+        """How often statements were refused, by day (UTC) and SQLSTATE, from a day on."""
+        return {(day, code): times for day, code, times in self._store.rows(_BY_DAY, since=since)}
+
+    def by_account(self, since: date, most: int) -> tuple[RefusalRow, ...]:
+        """The `most` accounts and codes that were refused most often from a day on, the most frequent first."""
+        return tuple(RefusalRow(*row) for row in self._store.rows(_BY_ACCOUNT, since=since, most=most))
 
     def count_shapes(self, counter: UUID, day: date, times: Mapping[tuple[str, str], int]) -> None:
         """Writes how often `counter` has seen each code and shape of statement on a day, as `count` does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -33,6 +34,8 @@ MOST_TRIED = 100_000
 """Latest entries of the ledger on which they are tried."""
 MOST_SHAPES = 30
 """Most frequent shapes of refused statements that are shown."""
+MOST_REFUSED = 200
+"""Accounts and codes with most refusals that are shown."""
 MOST_ACCOUNTS = 200
 """Accounts that are shown."""
 MOST_ASKED = 200
@@ -73,7 +76,7 @@ def accounts(sources: Sources, query: Mapping[str, str]) -> Context:
     rows = sources.ledger.accounts.all()
     now = datetime.now(UTC)
     answered = sources.ledger.history.answered(now - timedelta(days=DAYS))
-    refusals = sources.ledger.refusals.since(now.date() - timedelta(days=DAYS - 1))
+    refusals = sources.ledger.refusals.by_day(now.date() - timedelta(days=DAYS - 1))
     low = [row for row in rows if row.frozen or _share_left(row) < _LOW]
     shown = nsmallest(MOST_ACCOUNTS, rows, key=lambda row: (_share_left(row), row.account))
     return {
@@ -82,7 +85,7 @@ def accounts(sources: Sources, query: Mapping[str, str]) -> Context:
         "tiles": (
             ("Analysts", f"{len(sources.ledger.analysts.names())}", "who may log in with a password"),
             ("Releases", f"{answered:,}", f"in {DAYS} days, replays included"),
-            ("Refusals", f"{sum(row.times for row in refusals):,}", f"in {DAYS} days"),
+            ("Refusals", f"{sum(refusals.values()):,}", f"in {DAYS} days"),
             ("Nearly spent", f"{len(low)}", "accounts below 10% or frozen"),
         ),
         "drift": list(drift(sources.config.budget, rows)),
@@ -128,33 +131,25 @@ def releases(sources: Sources, query: Mapping[str, str]) -> Context:
 def refusals(sources: Sources, query: Mapping[str, str]) -> Context:
     """What was refused, why, and to whom."""
     days = last_days(datetime.now(UTC).date(), DAYS)
-    rows = sources.ledger.refusals.since(days[0])
-    by_code: dict[str, int] = {}
-    for row in rows:
-        by_code[row.code] = by_code.get(row.code, 0) + row.times
-    whom: dict[tuple[str, str], tuple[int, datetime]] = {}
-    for row in rows:
-        times, last = whom.get((row.account, row.code), (0, row.last_at))
-        whom[row.account, row.code] = times + row.times, max(last, row.last_at)
+    by_code, daily = Counter[str](), Counter[date]()
+    for (day, code), times in sources.ledger.refusals.by_day(days[0]).items():
+        by_code[code] += times
+        daily[day] += times
+    whom = sources.ledger.refusals.by_account(days[0], MOST_REFUSED)
     shapes = sources.ledger.refusals.shapes(days[0], MOST_SHAPES)
     return {
         "shapes": [(row.shape, row.code, f"{row.times:,}") for row in shapes],
         "texts": sources.config.audit.statements,
         "chart_of_days": by_day(
             "Refusals by day",
-            f"Bars: refused statements on each of {DAYS} days, {sum(by_code.values()):,} in all.",
+            f"Bars: refused statements on each of {DAYS} days, {daily.total():,} in all.",
             days,
-            [Series("", tuple(float(sum(row.times for row in rows if row.day == day)) for day in days))],
+            [Series("", tuple(float(daily[day]) for day in days))],
             "refused",
         ),
-        "codes": [
-            (code, meaning(code), f"{times:,}")
-            for code, times in sorted(by_code.items(), key=lambda pair: -pair[1])
-        ],
-        "whom": [
-            (account, code, f"{times:,}", _minute(last))
-            for (account, code), (times, last) in sorted(whom.items(), key=lambda pair: -pair[1][0])
-        ],
+        "codes": [(code, meaning(code), f"{times:,}") for code, times in by_code.most_common()],
+        "whom": [(row.account, row.code, f"{row.times:,}", _minute(row.last_at)) for row in whom],
+        "most": MOST_REFUSED,
         "days": DAYS,
     }
 

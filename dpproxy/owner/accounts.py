@@ -187,8 +187,8 @@ def refusals(config: Config, days: int, *, as_json: bool) -> None:
     since = datetime.now(UTC).date() - timedelta(days=days - 1)
     with opened_vault(config) as vault:
         counts = Counter[str]()
-        for row in vault.ledger.refusals.since(since):
-            counts[row.code] += row.times
+        for (_, code), times in vault.ledger.refusals.by_day(since).items():
+            counts[code] += times
         shapes = vault.ledger.refusals.shapes(since, _MOST_SHAPES)
     if as_json:
         print_json({"codes": dict(counts.most_common()), "shapes": [asdict(row) for row in shapes]})

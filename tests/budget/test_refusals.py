@@ -12,11 +12,8 @@ from budget.ledger import Ledger
 pytestmark = pytest.mark.service
 
 DAY, NEXT = date(2026, 3, 1), date(2026, 3, 2)
+LATER, LATEST = date(2026, 4, 1), date(2026, 4, 2)
 ANN, BEN = ("analyst:ann", "PV010"), ("analyst:ben", "PV001")
-
-
-def counted(ledger: Ledger, since: date) -> dict[tuple[date, str, str], int]:
-    return {(row.day, row.account, row.code): row.times for row in ledger.refusals.since(since)}
 
 
 def test_counts_of_processes_add_up_and_never_go_down(ledger: Ledger) -> None:
@@ -28,8 +25,17 @@ def test_counts_of_processes_add_up_and_never_go_down(ledger: Ledger) -> None:
     ledger.refusals.count(second, DAY, {ANN: 10})
     ledger.refusals.count(second, NEXT, {ANN: 1})
     ledger.refusals.count(second, NEXT, {})
-    assert counted(ledger, DAY) == {(DAY, *ANN): 15, (DAY, *BEN): 1, (NEXT, *ANN): 1}
-    assert counted(ledger, NEXT) == {(NEXT, *ANN): 1}
+    assert ledger.refusals.by_day(DAY) == {(DAY, "PV010"): 15, (DAY, "PV001"): 1, (NEXT, "PV010"): 1}
+    assert ledger.refusals.by_day(NEXT) == {(NEXT, "PV010"): 1}
+
+
+def test_accounts_come_by_how_often_they_were_refused(ledger: Ledger) -> None:
+    ledger.refusals.count(uuid4(), LATER, {ANN: 2, BEN: 1})
+    ledger.refusals.count(uuid4(), LATEST, {ANN: 3, BEN: 6})
+    rows = ledger.refusals.by_account(LATER, 9)
+    assert [(row.account, row.code, row.times) for row in rows] == [(*BEN, 7), (*ANN, 5)]
+    assert ledger.refusals.by_account(LATEST, 1)[0].times == 6
+    assert len(ledger.refusals.by_account(LATER, 1)) == 1
 
 
 def test_shapes_add_up_the_most_frequent_first(ledger: Ledger) -> None:

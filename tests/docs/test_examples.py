@@ -109,7 +109,10 @@ def test_the_answer_is_near_the_truth_at_the_pages_price(demo: Running, clone: P
         values = [float(v) for v in row[check.keys :]]
         assert len(values) == len(check.errors)
         errors = [value - one for value, one in zip(values, exact, strict=False)]
-        assert all(abs(e) < max(most, noise) for e, most in zip(errors, check.errors, strict=True)), (row, exact)
+        assert all(abs(e) < max(most, noise) for e, most in zip(errors, check.errors, strict=True)), (
+            row,
+            exact,
+        )
         assert exact[0] > check.above
     paid, told = CHARGED.search(said), CHARGED.search(shown)
     assert paid
