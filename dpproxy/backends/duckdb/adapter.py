@@ -34,7 +34,7 @@ from dpproxy.backends.base import (
     row_query,
     text,
 )
-from dpproxy.backends.duckdb.instance import LINGER_SECONDS, DuckDBSettings, Instance
+from dpproxy.backends.duckdb.instance import LINGER_SECONDS, DuckDBSettings, Instance, fitted_arrays
 from dpproxy.backends.duckdb.schema import described, others, read_schema, read_views
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
@@ -192,8 +192,9 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
             self._backend.check(query, quick)
             parameters = bound(query, rank_key)
             try:
-                rest = self._rest(query, parameters)
-                return _fetched(quick, query.sql if rest is None else rest, parameters, query, max_rows)
+                sql = self._rest(query, parameters) or query.sql
+                with fitted_arrays(quick, sql):
+                    return _fetched(quick, sql, parameters, query, max_rows)
             except duckdb.OutOfMemoryException:
                 raise
             except duckdb.Error as error:
@@ -220,7 +221,8 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
             create = f"CREATE OR REPLACE TEMP TABLE {DUCKDB.kept_table} AS FROM (\n{query.kept.sql}\n) AS q"
             statement = _only(self.held, create, duckdb.StatementType.CREATE)
             try:
-                self.held.execute(statement, _named(statement, parameters))
+                with fitted_arrays(self.held, create):
+                    self.held.execute(statement, _named(statement, parameters))
             except duckdb.OutOfMemoryException:
                 self._keeps = False  # the whole query needs less memory
                 return None

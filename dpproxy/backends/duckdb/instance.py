@@ -5,6 +5,7 @@ Why: docs/decisions/duckdb-is-attached.md.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,11 +30,33 @@ _ARRAY_BITS = (
 """Where unit and group have so few bits together, DuckDB finds a row's sum in an array instead of a hash table, in a
 third to half of the time; by default it does up to 12. An array has a place for each value that its table's statistics
 allow, in each thread. DuckDB does not count it towards its limit: arrays of 128 bytes a place, eight sums, take at
-most a quarter of that."""
+most a quarter of that. Queries of more sums have fewer bits (`fitted_arrays`)."""
+_AGGREGATES = re.compile(
+    r"\b(?:sum|count|min|max|avg|std|var|bool|bit|any_value|arg|first|last|product)\w*\(", re.IGNORECASE
+)
 LINGER_SECONDS = 0.02
 """How long the file stays attached after its last use: less than a program of the owner needs to start."""
 LONG_LINGER_SECONDS = 1.0
 """The same, where the owner has said not to write to it: a session's next statement finds it attached."""
+
+
+@contextmanager
+def fitted_arrays(cursor: duckdb.DuckDBPyConnection, sql: str) -> Iterator[None]:
+    """Halves the places of a query's arrays until its aggregates take no more than eight would; raises duckdb.Error.
+
+    The range of the units' names decides whether there is an array. Without this, one unit could decide whether a
+    query of many sums fits into the machine's memory, and so whether it fails.
+    """
+    halvings = (max(0, len(_AGGREGATES.findall(sql)) - 1) >> 3).bit_length()
+    if not halvings:
+        yield
+        return
+    ((bits,),) = cursor.execute("SELECT current_setting('perfect_ht_threshold')").fetchall()
+    cursor.execute(f"SET SESSION perfect_ht_threshold = {max(bits - halvings, 0)}")
+    try:
+        yield
+    finally:
+        cursor.execute("RESET SESSION perfect_ht_threshold")
 
 
 class Instance:
@@ -146,6 +169,7 @@ class Instance:
             instance.execute("SET GLOBAL timezone = 'UTC'")
             ((bits,),) = instance.execute(_ARRAY_BITS).fetchall()
             instance.execute(f"SET GLOBAL perfect_ht_threshold = {bits}")
+            instance.execute("SET allowed_configs = ['perfect_ht_threshold']")
             instance.execute("SET lock_configuration = true")
             return instance
         raise BackendUnavailable("DuckDB could not be started with these settings")

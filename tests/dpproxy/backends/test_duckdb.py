@@ -233,6 +233,39 @@ def test_arrays_of_sums_take_a_quarter_of_the_memory(
     backend.close()
 
 
+@pytest.mark.parametrize(("sums", "bits"), [(1, 21), (8, 21), (9, 20), (16, 20), (17, 19), (200, 16)])
+def test_arrays_of_many_sums_have_fewer_places(tmp_path: Path, sums: int, bits: int) -> None:
+    shop.make(tmp_path)
+    backend = DuckDBBackend(tmp_path / "shop.duckdb", memory="4GB", slots=1, threads=2)
+    columns = ", ".join(f"sum(i + {n}) AS c{n}" for n in range(sums))
+    shown = f"SELECT current_setting('perfect_ht_threshold'), {columns} FROM range(2) AS t(i)"
+    assert fetch(backend, shown).texts(0) == (str(bits),)
+    assert fetch(backend, "SELECT current_setting('perfect_ht_threshold')").texts(0) == ("21",)
+    backend.close()
+
+
+@pytest.mark.service
+@pytest.mark.parametrize("most", [(1 << 20) - 1, (1 << 31) - 1])
+def test_no_name_of_a_unit_decides_the_memory_of_many_sums(tmp_path: Path, most: int) -> None:
+    units = f"SELECT (i * 500)::INTEGER AS u FROM range(2000) AS t(i) UNION ALL SELECT {most}"
+    made(tmp_path, f"CREATE TABLE t AS {units}").close()
+    sums = ", ".join(f"sum(u - {n}) AS c{n}" for n in range(200))
+    program = f"""
+import resource
+from pathlib import Path
+from dpproxy.backends.base import Cancellation
+from dpproxy.backends.duckdb.adapter import DuckDBBackend
+from rewriter.plan import HistogramQuery
+backend = DuckDBBackend(Path({str(next(tmp_path.glob("*.duckdb")))!r}), memory="4GB", slots=1, threads=2)
+with backend.open() as slot:
+    sql = "SELECT u, {sums} FROM t GROUP BY u"
+    assert slot.fetch(HistogramQuery(sql, (), False, None), "", Cancellation(), 5000).rows == 2001
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert int(ran.stdout) < 2_000_000
+
+
 def test_the_time_zone_is_utc(backend: DuckDBBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
