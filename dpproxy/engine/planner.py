@@ -719,7 +719,7 @@ class Planner:
             found = known_cells(rows, keys, self._policy, parameters, self._front.rows, MOST_SEEN)
             cells = () if found is None else tuple(cell for cell in found if None not in cell)
             if cells:
-                bound = groups_per_unit(rows, keys)
+                bound = groups_per_unit(rows, keys, parameters)
                 units = replace(node, keys=keys, measures=(count,), outputs=(), bound=bound, names=())
                 yield place, self._bound(units, parameters, cells, [list(cell) for cell in cells])
 

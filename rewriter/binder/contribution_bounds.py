@@ -57,6 +57,7 @@ from math import prod
 
 from sqlglot import exp
 
+from rewriter.ir.parameter import Parameters
 from rewriter.ir.relation import (
     UNIT,
     Derived,
@@ -78,7 +79,8 @@ from rewriter.ir.types import Type, type_named
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import LOGICAL
-from rewriter.syntax.allowlist import EXTRACTED
+from rewriter.scalar.typecheck import type_of
+from rewriter.syntax.allowlist import field_span
 
 # What computes a value of integers and texts exactly; anything else may map two keys to one value.
 EXACT = (exp.Identifier, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.Neg)
@@ -92,7 +94,7 @@ class Bound:
     enforce: bool
 
 
-def groups_per_unit(relation: Relation, keys: tuple[exp.Expr, ...]) -> Bound:
+def groups_per_unit(relation: Relation, keys: tuple[exp.Expr, ...], parameters: Parameters = ()) -> Bound:
     """g(C) of contribution_bounds.md: the most groups of `keys` that one unit can be in.
 
     None if all keys have few values and nothing else bounds them: the domain then is the bound, and its size is known
@@ -101,7 +103,7 @@ def groups_per_unit(relation: Relation, keys: tuple[exp.Expr, ...]) -> Bound:
     whole = _groups(relation, keys)
     if whole.value is not None:
         return whole
-    sizes = [(k, _size(k, relation)) for k in keys]
+    sizes = [(k, _size(k, relation, parameters)) for k in keys]
     rest = tuple(k for k, size in sizes if size is None)
     others = _groups(relation, rest) if rest else whole
     if others.value is None:
@@ -121,7 +123,7 @@ def _groups(relation: Relation, keys: tuple[exp.Expr, ...]) -> Bound:
     return Bound(prod(b.value for b in bounds if b.value is not None), any(b.enforce for b in bounds))
 
 
-def _size(key: exp.Expr, relation: Relation) -> int | None:
+def _size(key: exp.Expr, relation: Relation, parameters: Parameters) -> int | None:
     """How many values `key` can have whatever the data, NULL among them; None for many or unknown."""
     if isinstance(key, exp.Column):
         column = relation.source(key.table).column(key.name)
@@ -129,7 +131,7 @@ def _size(key: exp.Expr, relation: Relation) -> int | None:
             return len(column.domain) + 1
         return 3 if type_named(column.type) is Type.BOOL else None
     if isinstance(key, exp.Extract):
-        span = EXTRACTED.get(key.name.lower())
+        span = field_span(key.name, type_of(key.expression, relation, parameters))
         return None if span is None else span[1] - span[0] + 2
     if isinstance(key, exp.Case):
         branches = [i.args["true"] for i in key.args["ifs"]]

@@ -108,7 +108,7 @@ def _node(
 ) -> AggregateNode:
     """The node of one grouping set; `ordering`: the output that ORDER BY puts first, shown if before `shown`."""
     keys = tuple(writer.groups.keys[p] for p in places)
-    bound = groups_per_unit(writer.relation, keys)
+    bound = groups_per_unit(writer.relation, keys, writer.parameters)
     if writer.running is not None:
         output = Output("running", (0,), exp.cast(exp.Count(this=exp.Star()), "DECIMAL"))
         return AggregateNode(writer.relation, keys, (writer.running,), (output,), bound, None, None, True)
@@ -258,7 +258,7 @@ class ReleasedExpressionRewriter:
         met = () if condition is None else (condition,)
         relation = replace(self.relation, conditions=self.relation.conditions + met)
         keys = (*self.groups.keys, value)
-        bound = groups_per_unit(relation, keys)
+        bound = groups_per_unit(relation, keys, self.parameters)
         return AggregateNode(relation, keys, (), (), bound, None, None, True, present=True)
 
     def extremes_joined(self, place: int) -> exp.Join:

@@ -570,7 +570,7 @@ class _Dimensions:
         if isinstance(node, LOGICAL):
             values = [exp.true(), exp.false()]
         elif function is not None and function.values is not None:
-            values = function.values(node, self.parameters)
+            values = function.values(node, self._type, self.parameters)
         if values is None:
             return None
         rows: exp.Query = select("*", source=_values(values))

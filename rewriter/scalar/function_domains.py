@@ -13,29 +13,29 @@ from sqlglot import exp
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.relation import leaves
 from rewriter.ir.trees import cast
-from rewriter.scalar.function_checks import bins, whole_constant
+from rewriter.scalar.function_checks import Of, bins, whole_constant
 from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.time_format import pieces
-from rewriter.syntax.allowlist import EXTRACTED
+from rewriter.syntax.allowlist import field_span
 
 MOST_BUCKETS = 10_000
 
 
-def buckets(node: exp.Expr, parameters: Parameters) -> list[exp.Expr] | None:
+def buckets(node: exp.Expr, of: Of, parameters: Parameters) -> list[exp.Expr] | None:
     """width_bucket: the buckets, one below and one above."""
     found = whole_constant(node.args["num_buckets"], parameters) or MOST_BUCKETS
     return [exp.Literal.number(n) for n in range(found + 2)] if found < MOST_BUCKETS else None
 
 
-def fields(node: exp.Expr, parameters: Parameters) -> list[exp.Expr] | None:
+def fields(node: exp.Expr, of: Of, parameters: Parameters) -> list[exp.Expr] | None:
     """EXTRACT of a field that each period repeats."""
-    span = EXTRACTED[node.name.lower()]
+    span = field_span(node.name, of(node.expression))
     if span is None:
         return None
     return [cast(exp.Literal.number(value), "DECIMAL") for value in range(span[0], span[1] + 1)]
 
 
-def branches(node: exp.Expr, parameters: Parameters) -> list[exp.Expr] | None:
+def branches(node: exp.Expr, of: Of, parameters: Parameters) -> list[exp.Expr] | None:
     """CASE with constant values."""
     default = node.args.get("default")
     found = [branch.args["true"] for branch in node.args["ifs"]] + ([default] if default else [])
@@ -65,7 +65,7 @@ def grain_of_text(node: exp.Expr) -> str | None:
     return None if _shown(text) & {"hour", "minute", "second"} else "day"
 
 
-def texts(node: exp.Expr, parameters: Parameters) -> list[exp.Expr] | None:
+def texts(node: exp.Expr, of: Of, parameters: Parameters) -> list[exp.Expr] | None:
     """to_char: those that each year repeats, or each week, or each day, where its format shows nothing else."""
     shown = _shown(node.args["format"].name)
     for fields, moments in _PERIODS.items():

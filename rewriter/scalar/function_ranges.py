@@ -18,7 +18,7 @@ from rewriter.ir.types import CASTS, INTEGERS, NUMBERS, STAMPS, ZONELESS, Type
 from rewriter.scalar import time_zones
 from rewriter.scalar.timestamps import DAY, truncated, year_of
 from rewriter.scalar.value_interval import NOTHING, Interval, furthest, parsed, union
-from rewriter.syntax.allowlist import EXTRACTED
+from rewriter.syntax.allowlist import field_span
 
 NEAR = Interval(Fraction(-DAY), Fraction(DAY), 0)
 """Seconds by which a time in a zone is ahead of UTC, or behind it."""
@@ -173,7 +173,7 @@ def branches(node: exp.Expr, of: Ranging) -> Interval:
 def field(node: exp.Expr, of: Ranging) -> Interval:
     """EXTRACT."""
     name = node.name.lower()
-    span = EXTRACTED.get(name)
+    span = field_span(name, of.type_of(node.expression))
     if span is not None:
         return Interval(Fraction(span[0]), Fraction(span[1]), 0)
     inner = _seconds(node.args["expression"], of)

@@ -35,7 +35,7 @@ from rewriter.syntax.allowlist import (
 
 Parts = Callable[[exp.Expr], list[exp.Expr]]
 Rule = Callable[[exp.Expr, Ranging], Interval]
-Values = Callable[[exp.Expr, Parameters], list[exp.Expr] | None]
+Values = Callable[[exp.Expr, Of, Parameters], list[exp.Expr] | None]
 Result = Callable[[exp.Expr, Of], Type]
 
 

@@ -71,6 +71,19 @@ EXTRACTED: dict[str, tuple[int, int] | None] = {
 }
 """Fields of EXTRACT with the values they can take whatever the date."""
 
+
+def field_span(name: str, of: Type) -> tuple[int, int] | None:
+    """The least and the greatest value of a field of type `of`; None where the type bounds none.
+
+    The distance of two times has any number of days, may be negative, and may have no month and no day:
+    it has none of the fields' ends that dates have.
+
+    >>> field_span("day", Type.TIMESTAMP), field_span("day", Type.INTERVAL), field_span("month", Type.AGE)
+    ((1, 31), None, None)
+    """
+    return None if of in (Type.INTERVAL, Type.AGE) else EXTRACTED.get(name.lower())
+
+
 FIELDS = {
     Type.TIMESTAMP: frozenset(EXTRACTED),
     Type.DATE: frozenset(EXTRACTED) - {"hour", "minute", "second"},

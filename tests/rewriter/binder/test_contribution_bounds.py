@@ -146,6 +146,7 @@ BOUNDS = (
     ("v.page", "v", "users u FULL JOIN visits v ON u.user_id = v.user_id", 3, True),
     ("u.job_title, e.action", "e", "events e JOIN users u ON e.user_id = u.user_id", 4, True),
     ("extract(hour FROM e.ts), e.device", "e", "events e", 75, True),
+    ("extract(hour FROM e.ts - timestamp '2024-01-01'), e.device", "e", "events e", None, False),
 )
 
 

@@ -92,6 +92,8 @@ def ends(lo: float | None, hi: float | None) -> tuple[Fraction | None, Fraction 
         ("length(job_title)", None, 0, None, 0),
         ("length(job_title)", "length(job_title) < 20", 0, 20, 0),
         ("EXTRACT(hour FROM ts)", None, 0, 23, 0),
+        ("EXTRACT(day FROM ts - TIMESTAMP '2023-01-01')", None, None, None, None),
+        ("EXTRACT(month FROM age(ts, TIMESTAMP '2023-01-01'))", None, None, None, None),
         ("EXTRACT(year FROM ts)", None, 2024, 2024, 0),
         ("EXTRACT(year FROM signup_date)", "signup_date >= '2024-02-01'", 2024, 2024, 0),
         ("CAST(amount > 5 AS integer)", None, 0, 1, 0),

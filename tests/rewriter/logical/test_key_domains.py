@@ -102,6 +102,7 @@ def node_of(key: str, rows: str, policy: Policy = POLICY) -> AggregateNode:
         ("job_title", "users WHERE job_title <> 'King'"),
         ("quantity", "events WHERE quantity > 5"),
         ("amount", "events WHERE amount IN (1, 2)"),
+        ("EXTRACT(day FROM ts - timestamp '2024-01-01')", "events"),
         ("CASE WHEN device = 'tv' THEN device ELSE 'b' END", "events"),
     ],
 )
