@@ -36,6 +36,8 @@ def reported() -> Iterator[None]:
     """Tells an expected failure on one line of standard error and ends with status 1."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # of `| head`: typer ends without a word
     except EXPECTED as error:
         print(f"dpproxy: {_line(error) or type(error).__name__}", file=sys.stderr)
         raise typer.Exit(1) from None

@@ -53,6 +53,23 @@ def test_workers_do_not_pad(tmp_path: Path) -> None:
     assert not (tmp_path / ".dpproxy").exists()
 
 
+@pytest.mark.service
+def test_a_reader_that_leaves_is_no_failure(file: str) -> None:
+    """As of `dpproxy check | head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        done = subprocess.run(
+            [sys.executable, "-m", "dpproxy", "check", "-c", file],
+            env={**os.environ, "PYTHONPATH": str(serving.ROOT)},
+            stdout=gone,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert "pipe" not in done.stderr.lower()
+
+
 def test_check_tells_classes_and_guarantee(file: str) -> None:
     status, out, _ = run("check", "-c", file, "--json")
     told = json.loads(out)
