@@ -155,9 +155,7 @@ class ReleasePlan:
             (place, None): MeasuredColumn((0,)) for place in range(len(aggregate.measures))
         }
         declared = self._result(SelectedGroups(self.selection.cells), zeros, Cost.sum(()))
-        return (
-            replace(declared, notes=(*declared.notes, _DECLARED)) if aggregate.keys else self.shown(declared)
-        )
+        return declared if aggregate.keys else self.shown(declared)
 
     def release(self, fetch: Fetch, stream: randomness.Stream) -> ReleasedTable:
         """The private answer; `fetch` runs a query at the backend. ValueError for rows that are not as asked for."""
@@ -266,9 +264,8 @@ class ReleasePlan:
 
     def _notes(self, size: int) -> Iterator[str]:
         if isinstance(self.selection, FullDomain) and not self.meters:
-            declared = "the domain as it is declared, not what is present in the data"
-            never = "a constraint of the database leaves nothing to count"
-            yield f"{declared if self.node.aggregate.keys else never}: nothing was charged"
+            never = "a constraint of the database leaves nothing to count: nothing was charged"
+            yield _DECLARED if self.node.aggregate.keys else never
         if not size:
             yield "no group is large enough to be shown"
         elif isinstance(self.selection, CountSelection) and isinstance(

@@ -104,6 +104,7 @@ def test_what_somebody_has_written_is_answered_and_charged(ann: Analyst, sql: st
 def test_known_values_are_free(ann: Analyst, sql: str) -> None:
     assert len(ann.ask(sql)) == 3
     (notice,) = ann.notices
+    assert notice.count("declared") == 1
     assert "declared values, whether they are in the data or not" in notice
     assert ann.used() == (0, 0)
 
