@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from rewriter.api import one_row_per_unit
 from rewriter.ir.measure import Count, FixedPoint, Joint, Moment, Quantiles, Running, Total
-from rewriter.ir.relation import leaves
+from rewriter.ir.relation import leaves, stored_name
 from rewriter.logical.plan import AggregateNode
 
 BEYOND = "the excess is not counted"
@@ -71,7 +71,8 @@ def _values(aggregate: AggregateNode) -> Iterator[str]:
             column = aggregate.relation.source(alias).table.column(name)
             if column is not None and column.bounds is not None and not _narrower(value, *column.bounds):
                 lo, hi = (f"{float(bound):.15g}" for bound in column.bounds)
-                found[name] = f"a value of {name} counts within {lo} to {hi}"
+                shown = stored_name(aggregate.relation, alias, name)
+                found[shown] = f"a value of {shown} counts within {lo} to {hi}"
     yield from found.values()
 
 

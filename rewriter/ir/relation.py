@@ -210,6 +210,16 @@ UNIT = "_o"
 """The column of every private source that names the privacy unit a row belongs to."""
 
 
+def stored_name(relation: Relation, alias: str, name: str) -> str:
+    """What analysts call a column that subqueries of rows hand on under names of their own."""
+    derived = relation.source(alias).derived
+    if isinstance(derived, RowSubquery):
+        value = next((field.value for field in derived.fields if field.name == name), None)
+        if isinstance(value, exp.Column):
+            return stored_name(derived.relation, value.table, value.name)
+    return name
+
+
 def leaf(alias: str, name: str) -> exp.Column:
     """The base-form column `name` of source `alias`.
 

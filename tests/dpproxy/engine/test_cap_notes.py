@@ -41,6 +41,10 @@ CAPPED = {
     "SELECT SUM(seconds) AS n FROM visits": f"{ROWS} and {VALUES}",
     "SELECT SUM(seconds) AS n FROM visits WHERE seconds BETWEEN 1 AND 60": ROWS,
     "SELECT AVG(seconds) AS n FROM visits": f"{ROWS} and {VALUES}",
+    (
+        "SELECT SUM(seconds) AS n FROM "
+        "(SELECT seconds, ROW_NUMBER() OVER (PARTITION BY person_id ORDER BY seconds) AS r FROM visits) v WHERE r = 1"
+    ): VALUES,
     "SELECT room, COUNT(*) AS n FROM visits GROUP BY room": f"{ROWS} in a group and {GROUPS}",
     "SELECT room, COUNT(DISTINCT person_id) AS n FROM visits GROUP BY room": GROUPS,
     "SELECT site, COUNT(*) AS n FROM logins GROUP BY site": f"{ONE} in a group",
