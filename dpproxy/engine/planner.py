@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -75,6 +75,8 @@ BYTES_A_STEP, BYTES_A_CELL = 64, 128
 """What a step of planning leaves in memory, and a value of a domain, at most: measured over long statements."""
 MOST_ROWS, MOST_IN_ROWS = 10_000, 1_000_000
 """Rows, and characters in them, that are evaluated for one item of FROM."""
+MOST_COUNTED = 10_000
+"""Values of a known domain that are counted, so that no distinct count is larger."""
 MOST_SEEN = 64
 """The largest domain of which the values that units have are counted one by one."""
 MOST_NOTED = 16
@@ -155,6 +157,7 @@ class BoundNode:
         lasting: the unit of time of a running count over append-only history, None for others.
         public: digests of the public tables that such a running count reads.
         values: by its place, of each distinct count of values with a small known domain, the units of each value.
+        most: by its place, of each other distinct count of values with a known domain, how many of them there are.
         types: of the keys, in PostgreSQL.
         chosen: the cells are some of those that its text has.
     """
@@ -172,6 +175,7 @@ class BoundNode:
     lasting: str | None = None
     public: tuple[tuple[str, str], ...] = ()
     values: Mapping[int, BoundNode] = field(default_factory=dict)
+    most: Mapping[int, int] = field(default_factory=dict)
     types: tuple[str, ...] = ()
     chosen: bool = False
     _noted: dict[Hashable, object] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -705,7 +709,20 @@ class Planner:
             cells = known_cells(node.relation, node.keys, self._policy, parameters, self._front.rows)
             domain = None if cells is None else [(f.places, f.cells) for f in cells.factors]
         bound = self._bound(node, parameters, cells, domain)
-        return replace(bound, values=dict(self._values(node, parameters)))
+        values = dict(self._values(node, parameters))
+        return replace(bound, values=values, most=dict(self._most(node, parameters, values)))
+
+    def _most(
+        self, node: AggregateNode, parameters: tuple[Parameter, ...], values: Collection[int]
+    ) -> Iterator[tuple[int, int]]:
+        """How many values there are of what is counted, but for places of `values`, where they are known."""
+        for place, measure in enumerate(node.measures):
+            if isinstance(measure, DistinctItems) and place not in values:
+                found = known_cells(
+                    node.relation, measure.items, self._policy, parameters, self._front.rows, MOST_COUNTED
+                )
+                if found is not None:
+                    yield place, sum(None not in cell for cell in found)
 
     def _values(
         self, node: AggregateNode, parameters: tuple[Parameter, ...]

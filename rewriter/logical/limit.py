@@ -21,10 +21,21 @@ _PLAIN = (
 )
 
 
+_NEGATIVE = {"limit": "2201W", "offset": "2201X"}
+
+
+def check_not_negative(tree: exp.Expr) -> None:
+    """Raises 2201W and 2201X for a query whose LIMIT or OFFSET is a negative number: all that it asks would be paid
+    before PostgreSQL says so."""
+    for name in _NEGATIVE:
+        clause = tree.args.get(name)
+        if clause is not None and clause.find(exp.Parameter) is None:
+            _constant(clause, name, ())
+
+
 def limit_of(tree: exp.Select, parameters: Parameters) -> int | None:
     """LIMIT + OFFSET as a number, None without a constant LIMIT; 2201W and 2201X for negative ones."""
-    limit = _constant(tree.args.get("limit"), "2201W", "LIMIT", parameters)
-    offset = _constant(tree.args.get("offset"), "2201X", "OFFSET", parameters)
+    limit, offset = (_constant(tree.args.get(clause), clause, parameters) for clause in _NEGATIVE)
     if limit is None or limit == 0:
         return limit
     return min(limit + (offset or 0), MAX_LIMIT)
@@ -51,7 +62,7 @@ def page_of(item: exp.Table, time: str, parameters: Parameters) -> tuple[int | N
     if query is None or not _is_plain(query) or not isinstance(query.args.get("limit"), exp.Limit):
         return None, False
     newest, offset = _newest(query, time), query.args.get("offset")
-    if newest is None or (offset is not None and _constant(offset, "2201X", "OFFSET", parameters) is None):
+    if newest is None or (offset is not None and _constant(offset, "offset", parameters) is None):
         return None, False
     return limit_of(query, parameters), newest
 
@@ -93,7 +104,7 @@ def _newest(query: exp.Select, time: str) -> bool | None:
     return bool(key.args.get("desc"))
 
 
-def _constant(clause: exp.Expr | None, code: str, name: str, parameters: Parameters) -> int | None:
+def _constant(clause: exp.Expr | None, name: str, parameters: Parameters) -> int | None:
     if clause is None:
         return None
     value = clause.args.get("count") if isinstance(clause, exp.Fetch) else clause.args.get("expression")
@@ -104,5 +115,5 @@ def _constant(clause: exp.Expr | None, code: str, name: str, parameters: Paramet
     else:
         text = value.this if isinstance(value, exp.Literal) and not value.is_string else ""
     if negative or text.startswith("-"):
-        raise Refusal(code, f"{name} must not be negative", position=position(clause))
+        raise Refusal(_NEGATIVE[name], f"{name.upper()} must not be negative", position=position(clause))
     return int(text) if text.isdigit() else None

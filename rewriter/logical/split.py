@@ -95,7 +95,7 @@ from rewriter.ir.trees import walk
 from rewriter.logical.aggregate_node import dp_nodes
 from rewriter.logical.alias_order import numbered
 from rewriter.logical.key_domains import domain_queries
-from rewriter.logical.limit import page_of
+from rewriter.logical.limit import check_not_negative, page_of
 from rewriter.logical.plan import (
     SYSTEM,
     SYSTEM_TABLES,
@@ -128,6 +128,7 @@ def split_query(
     """
     tree = drop_schemas(parse_query(text))
     _check_parameters(tree, parameters)
+    check_not_negative(tree)
     if parameters:
         drop_casts(tree, parameters)
     listed = listing(tree)

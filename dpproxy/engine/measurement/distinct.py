@@ -5,6 +5,7 @@ Why: docs/decisions/more-items-than-count.md, docs/decisions/distinct-counts-are
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -50,7 +51,9 @@ class DistinctMeter:
         return Cost(self.changed.of(groups) * self.mechanism.cost_at_most.information, Fraction(0))
 
     def parameters(self, groups: int) -> Plain:
-        return self.place, self.node.kept, self.name, self.mechanism.parameters
+        most = self.node.most.get(self.place)
+        known = () if most is None else (most,)
+        return self.place, self.node.kept, self.name, self.mechanism.parameters, *known
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
         return (self.node.over(cells).items(self.place, self.mechanism.fetch),)
@@ -68,8 +71,10 @@ class DistinctMeter:
             releases.append(
                 self.mechanism.release(_sets(units[own], items[own]), stream.child("count", cell))
             )
+        # No count is larger than the domain, which is public.
+        most = self.node.most.get(self.place, sys.maxsize)
         column = MeasuredColumn(
-            tuple(max(_value(release), 0) for release in releases),
+            tuple(min(max(_value(release), 0), most) for release in releases),
             tuple(release.stddev for release in releases),
             (self._note(releases),),
         )

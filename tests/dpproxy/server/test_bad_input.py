@@ -69,10 +69,12 @@ def whole(server: Running) -> Iterator[Running]:
         ("SELECT COUNT(*) FROM " + "(SELECT * FROM " * 30 + "people" + ") t" * 30, "54001", "nested"),
         ("SELECT COUNT(*) FROM people WHERE " + " OR ".join(["town = 'x'"] * 400), "54001", "IN (...)"),
         ("SELECT town, COUNT(*) FROM people GROUP BY town LIMIT -1", "2201W", "LIMIT"),
+        ("SELECT COUNT(*) FROM people LIMIT -1", "2201W", "LIMIT"),
+        ("SELECT COUNT(*) FROM people OFFSET -1", "2201X", "OFFSET"),
         ("", None, ""),
         (";;", None, ""),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_a_bad_statement_gets_a_clear_error(whole: Running, sql: str, state: str | None, words: str) -> None:
     with whole.connect("bob", "red-pencil") as connection:
