@@ -16,7 +16,7 @@ from sqlglot import exp
 from rewriter.binder.composite_units import per_unit
 from rewriter.binder.group_by import EXACT, aggregates
 from rewriter.binder.names import output_name, plainly, resolve
-from rewriter.binder.output_columns import MOST, computed_column, refuse_intervals, row_column
+from rewriter.binder.output_columns import MOST, argument, computed_column, refuse_intervals, row_column
 from rewriter.binder.rejections import base_table, example, mixes, not_grouped
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
@@ -154,8 +154,13 @@ class PerUnitGroups:
         columns = [row_column(f.name, f.value, self.rows, self.parameters) for f in listed]
         for one in self.found.values():
             column = computed_column(one.name, one.value, self.rows, self.parameters)
-            counted = isinstance(one.value, exp.Count) and isinstance(one.value.this, exp.Star)
-            columns.append(replace(column, range=("1", MOST)) if counted else column)
+            # A group has a row.
+            if isinstance(one.value, exp.Count) and isinstance(one.value.this, exp.Star):
+                column = replace(column, range=("1", MOST))
+            elif isinstance(one.value, (exp.Min, exp.Max)):
+                picked = row_column(one.name, argument(one.value), self.rows, self.parameters)
+                column = replace(column, nullable=picked.nullable)
+            columns.append(column)
         grouped = Grouped(self.rows, tuple(listed), tuple(self.found.values()))
         names = [f.name for f in listed]
         source = derived_source(self.alias, grouped, columns, self.rows, single=not names, key=names)

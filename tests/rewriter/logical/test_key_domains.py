@@ -53,6 +53,9 @@ CELLS: tuple[tuple[str, str, set[str | None]], ...] = (
     ("a.title", f"{ON_ARTICLES} WHERE a.title = 'Title 3' AND e.device = a.topic", {"Title 3"}),
     ("extract(quarter FROM signup_date)", "users WHERE signup_date >= '2024-07-01'", {"3", "4"}),
     ("date_trunc('month', ts)", "events WHERE ts < '2024-02-01'", {"2024-01-01 00:00:00"}),
+    # A group has a row: the least of values that are not NULL is none.
+    ("s.a", "(SELECT user_id, MIN(action) AS a FROM events GROUP BY 1) s", {"view", "like", "share"}),
+    ("s.c", "(SELECT user_id, MAX(country) AS c FROM users GROUP BY 1) s", {"US", "DE", "FR", "LI", None}),
     (
         "date_trunc('month', ts::timestamptz AT TIME ZONE 'America/New_York')",
         "events WHERE ts < '2024-02-01'",
