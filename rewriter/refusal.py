@@ -100,7 +100,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "PV090": Meaning(
         "The backend failed; the reason is withheld because it may depend on private data. The charge stays.",
-        "Simplify expressions and conditions.",
+        "Simplify expressions and conditions, or ask the data owner.",
     ),
     "0A000": Meaning(
         "A statement or a construct that dpproxy does not support.",

@@ -66,7 +66,8 @@ def translated() -> Iterator[None]:
         raise Refusal(
             "PV090",
             "the backend could not run this query; details are withheld because they may depend on private data",
-            hint="Simplify expressions and conditions; the reserved budget stays charged.",
+            hint="Simplify expressions and conditions, or ask the data owner, whose log has the kind of the error; "
+            "the reserved budget stays charged.",
         ) from None
     except Cancelled:
         raise Refusal(
