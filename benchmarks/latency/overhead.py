@@ -14,20 +14,17 @@ from typing import Any
 import duckdb
 import psycopg
 
+from benchmarks.latency.ratios import Rounds, Run, backend_queries, fetch_all
 from benchmarks.latency.serving import FRESH, Proxy, serving
 from benchmarks.visits import QUESTIONS, make_duckdb, make_postgres, policy
-from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.optimizer import plan_release
-from dpproxy.engine.options import terms
-from dpproxy.engine.planner import BoundNode
-from dpproxy.engine.release_keys import ReleaseKeys
-from rewriter.plan import HistogramQuery
+from dpproxy.backends.base import Backend
+from dpproxy.catalog.build_policy import open_backend
+from dpproxy.deployment.service import configured
 from tests.dpproxy.postgres_data import Databases, databases
 
-WAYS = ("plain", "histogram", "cold", "cached", "values", "replay")
-"""The analyst's text on the bare database; the histogram query that a private answer needs, on the bare database;
+WAYS = ("plain", "backend", "cold", "cached", "values", "replay")
+"""The analyst's text on the bare database; all queries of a private answer, in a session of the proxy's backend;
 through the proxy: a text never seen, one whose plan is cached, a prepared statement with new values, a replay."""
-Run = Callable[[str, Sequence[object]], object]
 
 
 @dataclass
@@ -57,43 +54,27 @@ def overhead(folder: Path, engine: str, rows: int, rounds: int) -> list[Times]:
         place = folder / f"{engine}{rows}"
         place.mkdir(parents=True, exist_ok=True)
         (place / "dpproxy.toml").write_text(policy(url))
-        written = _written(place / "dpproxy.toml", rounds + 1)
+        written = backend_queries(
+            place / "dpproxy.toml", rounds + 1, {one.name: one.sql for one in QUESTIONS}
+        )
+        backend = open_backend(configured(place / "dpproxy.toml"), slots=1)
+        stack.callback(backend.close)
         proxy = stack.enter_context(serving(place, policy(url)))
         return [
-            _measured(Times(engine, rows, one.name), one.sql, queries, run, proxy)
-            for one, queries in zip(QUESTIONS, written, strict=True)
+            _measured(Times(engine, rows, one.name), one.sql, written[one.name], run, backend, proxy)
+            for one in QUESTIONS
             if rows <= one.most
         ]
 
 
-def _written(file: Path, rounds: int) -> list[list[tuple[int, HistogramQuery]]]:
-    """For each question and round, a number of its own and what the backend is asked then."""
-    found = []
-    with Service.start(configured(file), alone=True) as service:
-        on = terms(service.config.privacy, {})
-        keys = ReleaseKeys(bytes(32), b"", b"")
-        for one in QUESTIONS:
-            queries = []
-            for number in (next(FRESH) for _ in range(rounds)):
-                (node,) = service.answering._planner.plan(one.sql.format(n=number), (), ())
-                assert isinstance(node, BoundNode)
-                queries.append((number, next(plan_release(node, on, keys).queries())))
-            found.append(queries)
-    return found
-
-
-def _measured(
-    times: Times, sql: str, queries: list[tuple[int, HistogramQuery]], run: Run, proxy: Proxy
-) -> Times:
+def _measured(times: Times, sql: str, rounds: Rounds, run: Run, backend: Backend, proxy: Proxy) -> Times:
     with proxy.connect() as client:
-        for number, query in queries:
-            values: list[object] = [list(array) for array in query.arrays]
-            values += ["0" * 64] if query.rank_key else []
+        for number, queries in rounds:
             text, cached, given = (sql.format(n=n) for n in (number, next(FRESH), "%s"))
             client.execute(f"EXPLAIN {cached}".encode())
             ways: dict[str, Callable[[], object]] = {
                 "plain": partial(run, text, ()),
-                "histogram": partial(run, query.sql, values),
+                "backend": partial(fetch_all, backend, queries),
                 "cold": partial(_asked, client, text),
                 "cached": partial(_asked, client, cached),
                 "values": partial(_asked, client, given, (next(FRESH),)),
@@ -130,16 +111,6 @@ def _on_postgres(server: Databases, url: str) -> Iterator[Run]:
     with psycopg.connect(url, autocommit=True, options=settings) as connection:
 
         def run(sql: str, values: Sequence[object]) -> object:
-            return connection.execute(*_numbered(sql, values)).fetchall()
+            return connection.execute(sql.encode()).fetchall()
 
         yield run
-
-
-def _numbered(sql: str, values: Sequence[object]) -> tuple[bytes, dict[str, Any] | None]:
-    """Parameters $1, $2 ... as psycopg has them."""
-    if not values:
-        return sql.encode(), None
-    text = sql.replace("%", "%%")
-    for number in range(len(values), 0, -1):
-        text = text.replace(f"${number}", f"%(v{number})s")
-    return text.encode(), {f"v{number}": value for number, value in enumerate(values, 1)}

@@ -20,18 +20,15 @@ How far answers are off is in [accuracy.md](accuracy.md).
 Each question is measured in six ways, in turn, in one run:
 
 - *plain*: the analyst's text on the bare database, over a connection that stays open.
-- *histogram*: on the bare database, the query that a private answer needs, which counts each person once or clamps
-  their contribution. Its difference from *plain* is the cost of privacy on any engine; the rest is proxy overhead.
+- *backend*: all queries of a private answer, which bound what each person adds, in a session like the proxy's. Its
+  difference from *plain* is the cost of privacy on any engine; the rest is proxy overhead.
 - *cold*: through the proxy, with a text that it has never seen.
 - *cached*: through the proxy, with a cached plan (EXPLAIN ran before) and a new answer. Reservation and settlement are
   on disk before the answer is sent.
 - *values*: a prepared statement with new parameter values.
 - *replay*: an answer that was paid for before.
 
-*added* is *cached* minus *histogram*, in milliseconds; *ratio* is *cached* divided by *histogram*.
-
-The proxy's DuckDB runs without the optimizer for common subexpressions, because with it, whether a query raises an
-error could depend on private rows ([why](decisions/errors-become-null.md)). *histogram* runs with that optimizer.
+*added* is *cached* minus *backend*, in milliseconds; *ratio* is *cached* divided by *backend*.
 """
 
 

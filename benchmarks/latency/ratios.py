@@ -212,7 +212,7 @@ def measured(data: DataSet, folder: Path, engine: str, rounds: int, names: Seque
         place = folder / f"{engine}_{data.part}"
         place.mkdir()
         (place / "dpproxy.toml").write_text(policy)
-        queries = _queries(place / "dpproxy.toml", rounds + 1, data.statements)
+        queries = backend_queries(place / "dpproxy.toml", rounds + 1, data.statements)
         checked = {name: of_it for name, of_it in queries.items() if name not in data.paired}
         asked = [query for (_, first), *_ in checked.values() for query in first]
         if engine == "DuckDB" and (crossed := joined_row_by_row(file, asked)):
@@ -224,7 +224,7 @@ def measured(data: DataSet, folder: Path, engine: str, rounds: int, names: Seque
             yield _timed(engine, name, data.statements[name], queries[name], plain, backend, proxy)
 
 
-def _queries(file: Path, rounds: int, statements: Mapping[str, str]) -> dict[str, Rounds]:
+def backend_queries(file: Path, rounds: int, statements: Mapping[str, str]) -> dict[str, Rounds]:
     """By statement for each round a number of its own and what the backend is asked then."""
     with Service.start(configured(file), alone=True) as service:
         on, keys = terms(service.config.privacy, {}), ReleaseKeys(bytes(32), b"", b"")
@@ -248,6 +248,13 @@ def _queries(file: Path, rounds: int, statements: Mapping[str, str]) -> dict[str
         }
 
 
+def fetch_all(backend: Backend, queries: Sequence[HistogramQuery]) -> None:
+    """Asks the backend all that one release does."""
+    with backend.open() as slot:
+        for query in queries:
+            slot.fetch(query, "0" * 64, Cancellation(), MOST_ROWS)
+
+
 def _timed(
     engine: str,
     name: str,
@@ -266,14 +273,9 @@ def _timed(
             def ask(sql: str) -> object:
                 return client.execute(sql.encode()).fetchall()
 
-            def release(queries: list[HistogramQuery] = queries) -> None:
-                with backend.open() as slot:
-                    for query in queries:
-                        slot.fetch(query, "0" * 64, Cancellation(), MOST_ROWS)
-
             ways: dict[str, Callable[[], object]] = {
                 "plain": partial(plain, text, ()),
-                "backend": release,
+                "backend": partial(fetch_all, backend, queries),
                 "cold": partial(ask, text),
                 "cached": partial(ask, cached),
                 "replay": partial(ask, cached),

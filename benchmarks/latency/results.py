@@ -72,8 +72,8 @@ def sheets(results: Results) -> Iterator[Sheet]:
 
 
 def _overhead(times: Times) -> Sequence[str]:
-    added = times.median("cached") - times.median("histogram")
-    ratio = times.median("cached") / times.median("histogram")
+    added = times.median("cached") - times.median("backend")
+    ratio = times.median("cached") / times.median("backend")
     return (
         times.engine,
         f"{times.rows:,}",
@@ -108,12 +108,12 @@ def targets(results: Results) -> list[Target]:
     small = [
         t for t in results.times if t.engine == "DuckDB" and t.rows == min(t.rows for t in results.times)
     ]
-    pairs = [zip(t.seconds["cached"], t.seconds["histogram"], strict=True) for t in small]
+    pairs = [zip(t.seconds["cached"], t.seconds["backend"], strict=True) for t in small]
     added = statistics.median(1000 * (cached - bare) for pair in pairs for cached, bare in pair)
     replay = statistics.median(1000 * s for t in small for s in t.seconds["replay"])
-    long = [t for t in results.times if t.median("histogram") >= LONG_SECONDS]
-    worst = max(long, key=lambda t: t.median("cached") / t.median("histogram"), default=None)
-    share = 0.0 if worst is None else worst.median("cached") / worst.median("histogram")
+    long = [t for t in results.times if t.median("backend") >= LONG_SECONDS]
+    worst = max(long, key=lambda t: t.median("cached") / t.median("backend"), default=None)
+    share = 0.0 if worst is None else worst.median("cached") / worst.median("backend")
     what = "" if worst is None else f", at most: {worst.question}, {worst.engine}, {worst.rows:,} rows"
     replays = [r.speed.rate for r in results.rates if (r.workers, r.what, r.connections) == (1, "replay", 8)]
     resident = results.memory.total / MEGABYTE
