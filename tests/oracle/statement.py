@@ -161,7 +161,7 @@ class _Derived:
     def _expanded(self, symbol: str, rules: Sequence[Rule]) -> str:
         """One of the rules that the scope has columns for, with its holes filled."""
         with self._derivation.node(symbol):
-            there = [rule for rule in rules if all(map(self._can, _holes(rule)))]
+            there = self._there(rules)
             shallow = [rule for rule in there if rule.leaf]
             rule = self._derivation.rule(symbol, (shallow if self._depth <= 0 else there) or shallow or there)
             self._depth -= not rule.leaf
@@ -170,12 +170,18 @@ class _Derived:
             finally:
                 self._depth += not rule.leaf
 
+    def _there(self, rules: Sequence[Rule]) -> list[Rule]:
+        """The rules that the scope has columns for."""
+        return [rule for rule in rules if all(map(self._can, _holes(rule)))]
+
     def _can(self, hole: str) -> bool:
         scope = self._scopes[-1]
         if hole == "any_column":
             return bool(scope.of(*TYPES))
         if hole.endswith("_column"):
             return bool(scope.of(hole.removesuffix("_column")))
+        if hole in CLAUSES:
+            return bool(self._there(CLAUSES[hole]))
         if hole in _SUBQUERIES:
             return self._levels > 0 and scope.unit is not None
         if hole.endswith(("_subquery", "_list")):
@@ -599,7 +605,8 @@ class _Derived:
     def _windowed(
         self, kind: str, scope: Scope, items: list[str], columns: dict[str, Column], where: str
     ) -> Scope:
-        of = self._derivation.name((INT, INT, INT, INT, TEXT, DATE, TIME, BOOL, FLOAT))
+        types = (INT, INT, INT, INT, TEXT, DATE, TIME, BOOL, FLOAT)
+        of = self._derivation.name([one for one in types if self._there(WINDOWS[one])])
         window = self._expanded(f"over_clause {of}", WINDOWS[of])
         listed = ", ".join([f"{scope.unit} AS person", *items, f"{window} AS n"])
         text, columns = f"SELECT {listed} FROM {scope.text}{where}", {**columns, "n": Column(of)}
