@@ -30,8 +30,19 @@ def plain(node: exp.Expr) -> exp.Expr:
 
     >>> plain(exp.maybe_parse("x <> ALL (ARRAY[1, 2])", dialect="postgres")).sql()
     'NOT x IN (1, 2)'
+    >>> plain(exp.maybe_parse("CASE a WHEN 1 THEN x <> ALL (ARRAY[1, 2]) END", dialect="postgres")).sql()
+    'CASE WHEN a = 1 THEN NOT x IN (1, 2) END'
     """
-    return node.transform(_plain, copy=False) if walk(node, *SUGAR) else node
+    if not walk(node, *SUGAR):
+        return node
+    made = _plain(node)
+    # Also what has been made has parts as the client wrote them.
+    for key, value in list(made.args.items()):
+        if isinstance(value, exp.Expr):
+            made.set(key, plain(value))
+        elif isinstance(value, list):
+            made.set(key, [plain(one) if isinstance(one, exp.Expr) else one for one in value])
+    return made
 
 
 def _plain(node: exp.Expr) -> exp.Expr:
