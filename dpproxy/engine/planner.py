@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -62,7 +62,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.ir.measure import Count, DistinctItems, Vector
 from rewriter.ir.parameter import Parameter, Parameters, Unbound
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, AggregateNode, LogicalPlan, SystemTableNode
-from rewriter.plan import Asked, Cell, Cells, HistogramQuery
+from rewriter.plan import Asked, Cell, Cells, HistogramQuery, Product
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import ClassifiedStatement, Verdict, classify
@@ -709,33 +709,34 @@ class Planner:
             cells = known_cells(node.relation, node.keys, self._policy, parameters, self._front.rows)
             domain = None if cells is None else [(f.places, f.cells) for f in cells.factors]
         bound = self._bound(node, parameters, cells, domain)
-        values = dict(self._values(node, parameters))
-        return replace(bound, values=values, most=dict(self._most(node, parameters, values)))
+        known = dict(self._counted(node, parameters))
+        values = dict(self._values(node, parameters, known))
+        most = {p: sum(None not in cell for cell in found) for p, found in known.items() if p not in values}
+        return replace(bound, values=values, most=most)
 
-    def _most(
-        self, node: AggregateNode, parameters: tuple[Parameter, ...], values: Collection[int]
-    ) -> Iterator[tuple[int, int]]:
-        """How many values there are of what is counted, but for places of `values`, where they are known."""
+    def _counted(
+        self, node: AggregateNode, parameters: tuple[Parameter, ...]
+    ) -> Iterator[tuple[int, Product]]:
+        """The values of what is counted, where they are known, by the place of the count."""
         for place, measure in enumerate(node.measures):
-            if isinstance(measure, DistinctItems) and place not in values:
+            if isinstance(measure, DistinctItems):
                 found = known_cells(
                     node.relation, measure.items, self._policy, parameters, self._front.rows, MOST_COUNTED
                 )
                 if found is not None:
-                    yield place, sum(None not in cell for cell in found)
+                    yield place, found
 
     def _values(
-        self, node: AggregateNode, parameters: tuple[Parameter, ...]
+        self, node: AggregateNode, parameters: tuple[Parameter, ...], known: Mapping[int, Product]
     ) -> Iterator[tuple[int, BoundNode]]:
         """The units of each value of what is counted without keys, where its values are few and known."""
-        for place, measure in enumerate(node.measures):
+        for place, found in known.items():
+            measure, rows = node.measures[place], node.relation
             if not isinstance(measure, DistinctItems) or not _one_by_one(node, measure, self._policy):
                 continue
-            count = Count(measure.argument, 1)
-            keys, rows = measure.items, node.relation
-            found = known_cells(rows, keys, self._policy, parameters, self._front.rows, MOST_SEEN)
-            cells = () if found is None else tuple(cell for cell in found if None not in cell)
+            cells = tuple(cell for cell in found if None not in cell) if len(found) <= MOST_SEEN else ()
             if cells:
+                keys, count = measure.items, Count(measure.argument, 1)
                 bound = groups_per_unit(rows, keys, parameters)
                 units = replace(node, keys=keys, measures=(count,), outputs=(), bound=bound, names=())
                 yield place, self._bound(units, parameters, cells, [list(cell) for cell in cells])
