@@ -131,6 +131,8 @@ def _size(key: exp.Expr, relation: Relation, parameters: Parameters) -> int | No
             return len(column.domain) + 1
         return 3 if type_named(column.type) is Type.BOOL else None
     if isinstance(key, exp.Extract):
+        if any(int(p.name) > len(parameters) for p in walk(key, exp.Parameter)):
+            return None  # of a subquery's group: what is not known to be a date's may be any interval's
         span = field_span(key.name, type_of(key.expression, relation, parameters))
         return None if span is None else span[1] - span[0] + 2
     if isinstance(key, exp.Case):

@@ -207,6 +207,16 @@ def test_rows_of_one_unit_in_a_group(sql: str, tau: int) -> None:
     assert [m.tau for m in node(sql).measures if isinstance(m, Count)] == [tau]
 
 
+def test_a_parameter_in_a_subquerys_group_bounds_nothing() -> None:
+    sql = (
+        "SELECT h, COUNT(*) FROM (SELECT user_id, EXTRACT(hour FROM ts - $1) AS h FROM events GROUP BY 1, 2) s "
+        "GROUP BY h"
+    )
+    (found,) = split_query(sql, POLICY, (Parameter("timestamp without time zone", "2024-01-01"),)).nodes
+    assert isinstance(found, AggregateNode)
+    assert found.bound.value is None
+
+
 @pytest.mark.parametrize("counted", ["e.user_id", "DISTINCT e.user_id", "e.device"])
 def test_what_a_left_join_adds_does_not_count(counted: str) -> None:
     sql = f"SELECT COUNT({counted}) FROM users u LEFT JOIN events e ON e.user_id = u.user_id"
