@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from rewriter.binder.names import folded
@@ -10,21 +12,25 @@ from rewriter.ir.parameter import Parameters
 from rewriter.ir.trees import data_type, walk
 
 
-def drop_schemas(tree: exp.Query) -> exp.Query:
-    """The same query, its columns without the schemas of tables that a FROM around them names alike.
+def drop_schemas(nodes: Sequence[exp.Expr]) -> None:
+    """Take from the columns among a query's nodes the schemas of tables that a FROM around them names alike.
 
     A column that could belong to another table of that name keeps its schema, and is refused later.
 
     >>> from sqlglot import parse_one
-    >>> drop_schemas(parse_one('SELECT app.users.age FROM app.users', dialect="postgres")).sql("postgres")
+    >>> def dropped(sql):
+    ...     drop_schemas(walk(tree := parse_one(sql, dialect="postgres")))
+    ...     return tree.sql("postgres")
+    >>> dropped("SELECT app.users.age FROM app.users")
     'SELECT users.age FROM app.users'
-    >>> drop_schemas(parse_one('SELECT app.users.age FROM app.users AS u', dialect="postgres")).sql("postgres")
+    >>> dropped("SELECT app.users.age FROM app.users AS u")
     'SELECT app.users.age FROM app.users AS u'
     """
-    for column in walk(tree, exp.Column):
-        if column.args.get("db") is not None and column.args.get("catalog") is None and _named(column):
+    for column in nodes:
+        if not isinstance(column, exp.Column) or column.args.get("db") is None:
+            continue
+        if column.args.get("catalog") is None and _named(column):
             column.set("db", None)
-    return tree
 
 
 def _named(column: exp.Column) -> bool:

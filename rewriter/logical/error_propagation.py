@@ -693,7 +693,7 @@ class StatementErrors:
     def _item(self, item: exp.Expr, size: Size) -> _Item | None:
         """What is known of an item of FROM; None where it has noise of which nothing is known."""
         query: exp.Expr | None = None
-        if isinstance(item, exp.Table) and NODE in item.meta:
+        if isinstance(item, exp.Table) and item.meta_get(NODE) is not None:
             return self._node(item, size)
         if isinstance(item, exp.Table):
             cte = _cte(item)
@@ -709,7 +709,7 @@ class StatementErrors:
         return None if self._has_noise(item if query is None else query) else _Item({})
 
     def _node(self, table: exp.Table, size: Size) -> _Item:
-        index, sets = table.meta[NODE], table.meta.get(SETS, ())
+        index, sets = table.meta[NODE], table.meta_get(SETS, ())
         self._places[item_name(table)] = tuple(range(index, index + max(1, len(sets))))
         known = self._released.get(index, {})
         columns = {
@@ -722,9 +722,9 @@ class StatementErrors:
 
     def _has_noise(self, part: exp.Expr) -> bool:
         for table in walk(part, exp.Table):
-            if self._released.get(table.meta.get(NODE, -1)):
+            if self._released.get(table.meta_get(NODE, -1)):
                 return True
-            cte = None if NODE in table.meta else _cte(table)
+            cte = None if table.meta_get(NODE) is not None else _cte(table)
             if cte is not None and self._has_noise(cte.this):
                 return True
         return False
@@ -747,7 +747,7 @@ class StatementErrors:
         common: dict[str, str] = {}
         apart = rows.apart
         shown: set[str] = set()
-        listed = [item for item in select.expressions if _SIZE not in item.meta]
+        listed = [item for item in select.expressions if item.meta_get(_SIZE) is None]
         for item in listed:
             name, found = output_name(item), inside.sources(item.unalias())
             if found == {} and name not in columns:

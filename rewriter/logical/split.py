@@ -126,8 +126,10 @@ def split_query(
     `parameters` are the client's, with value None before they are bound; `read` gives the type of each constant that
     PostgreSQL has to evaluate, and its value once that is known; `read_rows` of rows the same for each column.
     """
-    tree = drop_schemas(parse_query(text))
-    _check_parameters(tree, parameters)
+    tree = parse_query(text)
+    nodes = walk(tree)
+    drop_schemas(nodes)
+    _check_parameters(nodes, parameters)
     check_not_negative(tree)
     if parameters:
         drop_casts(tree, parameters)
@@ -158,9 +160,9 @@ def _listing(
     return replace(node, listing=listed)
 
 
-def _check_parameters(tree: exp.Expr, parameters: Parameters) -> None:
-    for node in walk(tree, exp.Parameter):
-        if not 1 <= int(node.name) <= len(parameters):
+def _check_parameters(nodes: Sequence[exp.Expr], parameters: Parameters) -> None:
+    for node in nodes:
+        if isinstance(node, exp.Parameter) and not 1 <= int(node.name) <= len(parameters):
             raise Refusal("42P02", f"there is no parameter ${node.name}", position=position(node))
 
 

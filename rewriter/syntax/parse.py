@@ -57,17 +57,21 @@ def parse_query(text: str) -> exp.Query:
         raise Refusal(
             "0A000", "only a single SELECT can read private tables", hint="Send one SELECT at a time."
         )
-    tree = trees[0]
-    for node in walk(tree):
+    tree, changed = trees[0], False
+    nodes = walk(tree)
+    for node in nodes:
         if isinstance(node, STRINGS):
             # E'...' and $$...$$ as the texts that they are: the parser has resolved their escapes.
             node.replace(exp.Literal.string(node.name))
+            changed = True
         elif isinstance(node, exp.DataType):
-            plain_type(node)
+            changed |= plain_type(node)
         elif isinstance(node, exp.Table) and node.args.get("db") is not None:
             # Tools write databases before schemas; PostgreSQL checks them in the client's own text.
+            changed |= node.args.get("catalog") is not None
             node.set("catalog", None)
-    nodes = walk(tree)
+    if changed:
+        nodes = walk(tree)
     _check_limits(tree, nodes)
     _check_structure(nodes)
     return tree
@@ -95,13 +99,13 @@ def _check_tokens(tokens: Sequence[Token]) -> None:
 
 def _check_limits(tree: exp.Query, nodes: Sequence[exp.Expr]) -> None:
     depths = {id(tree): 1}
-    constants = 0
+    constants = steps = 0
     levels = {id(tree): 1}
     for node in nodes:
         parent = node.parent
         # Several passes look at, or copy, all that is below a node for each node.
         levels[id(node)] = level = levels.get(id(parent), 0) + 1
-        spend(level)
+        steps += level
         own = depths.get(id(parent), 0) + isinstance(node, exp.Query) if parent is not None else 1
         depths[id(node)] = own
         if isinstance(node, exp.Literal):
@@ -112,6 +116,7 @@ def _check_limits(tree: exp.Query, nodes: Sequence[exp.Expr]) -> None:
             raise Refusal(
                 "54001", f"subqueries are nested deeper than {MAX_NESTING}", position=position(node)
             )
+    spend(steps)
     if constants > MAX_CONSTANTS:
         raise Refusal("54001", f"more than {MAX_CONSTANTS} constants")
 
@@ -128,8 +133,9 @@ def _check_number(node: exp.Literal) -> None:
 
 def _check_structure(nodes: Sequence[exp.Expr]) -> None:
     for node in nodes:
-        if any(node.args.get(part) is None for part in node.required_args):
-            raise Refusal("42601", f"{describe(node)} is not complete", position=position(node))
+        for part in node.required_args:
+            if node.args.get(part) is None:
+                raise Refusal("42601", f"{describe(node)} is not complete", position=position(node))
         if isinstance(node, exp.Count) and node.this is None:
             raise Refusal(
                 "42883",

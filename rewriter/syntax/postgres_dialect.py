@@ -33,11 +33,13 @@ BY_THEIR_NAMES = ("TO_TIMESTAMP", "TO_DATE", "TO_HEX", "DATE_ADD", "LOG10", "DIV
 STRINGS = (exp.ByteString, exp.RawString)
 
 
-def plain_type(node: exp.DataType) -> None:
-    """Put the type that it is in the place of pg_catalog's name."""
+def plain_type(node: exp.DataType) -> bool:
+    """Put the type that it is in the place of pg_catalog's name; whether it had one."""
     kind = node.args.get("kind")
     if isinstance(kind, exp.Dot) and kind.this.name == "pg_catalog" and not kind.expression.args["quoted"]:
         node.replace(exp.DataType.build(kind.expression.name, dialect="postgres"))
+        return True
+    return False
 
 
 TO_CHARS = 1

@@ -16,6 +16,7 @@ from rewriter.ir.trees import copied, walk
 from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN, WRITTEN
 
 NEGATED = (exp.In, exp.Between, exp.Is, exp.SimilarTo, exp.Escape)
+_VARYING = (exp.Not, exp.Substring, exp.Interval, exp.WindowSpec)
 
 
 def spellings(tree: exp.Expr) -> Iterator[str]:
@@ -25,12 +26,12 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     >>> list(spellings(parse_one("SELECT a NOT IN (1)", dialect="postgres")))
     ['SELECT a NOT IN (1)', 'SELECT NOT a IN (1)']
     """
-    nodes = walk(tree)
-    negated = [n.this for n in nodes if isinstance(n, exp.Not)]
+    found = walk(tree, *_VARYING)
+    negated = [n.this for n in found if isinstance(n, exp.Not)]
     inward = (True, False) if any(isinstance(n, NEGATED) for n in negated) else (False,)
-    commas = (False, True) if any(isinstance(n, exp.Substring) for n in nodes) else (False,)
-    fields = (False, True) if any(isinstance(n, exp.Interval) for n in nodes) else (False,)
-    frames = (False, True) if any(isinstance(n, exp.WindowSpec) and _to_here(n) for n in nodes) else (False,)
+    commas = (False, True) if any(isinstance(n, exp.Substring) for n in found) else (False,)
+    fields = (False, True) if any(isinstance(n, exp.Interval) for n in found) else (False,)
+    frames = (False, True) if any(isinstance(n, exp.WindowSpec) and _to_here(n) for n in found) else (False,)
     signs = (False, True) if any(type(n) in _ABSENT for n in negated) else (False,)
     for choices in product(inward, commas, fields, frames, signs):
         yield sql_text(_respelt(_said(tree), *choices), "postgres")
@@ -65,14 +66,14 @@ def _said(tree: exp.Expr) -> exp.Expr:
     """The tree with functions by the names that they were called by, and operators where nothing was called."""
     copy = copied(tree)
     for node in reversed([n for n in walk(copy) if not n.is_primitive]):
-        name = str(node.meta.get(CALLED, "")).lower()
+        name = str(node.meta_get(CALLED, "")).lower()
         if name in _NAMES:
             node.replace(exp.Anonymous(this=name, expressions=_arguments(node)))
         elif type(node) in _OPERATORS and not name:
             node.replace(_operator(node, _OPERATORS[type(node)]))
-        elif WRITTEN in node.meta:
+        elif node.meta_get(WRITTEN) is not None:
             node.replace(_as_written(node))
-        elif UNKNOWN in node.meta:
+        elif node.meta_get(UNKNOWN) is not None:
             node.replace(exp.var("UNKNOWN"))
         elif isinstance(node, exp.Trim) and not name and node.args.get("position"):
             node.replace(_trim(node))
