@@ -12,6 +12,8 @@ Why: docs/decisions/domains-come-from-the-front.md.
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -36,8 +38,20 @@ from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.typecheck import Parameters, type_of
 
 MAX_CELLS = 1_000_000
+MOST_PERIODS = 5 * MAX_CELLS
+"""Of a series of times, of which PostgreSQL reads a million in some 0.3 seconds, and orders them in more."""
 GRAINS = ("minute", "hour", "day", "week", "month", "quarter", "year")
 STEPS = {"quarter": "3 months", "week": "7 days"}
+SHORTEST = {
+    "minute": dt.timedelta(minutes=1),
+    "hour": dt.timedelta(hours=1),
+    "day": dt.timedelta(days=1),
+    "week": dt.timedelta(days=7),
+    "month": dt.timedelta(days=28),
+    "quarter": dt.timedelta(days=90),
+    "year": dt.timedelta(days=365),
+}
+_TICK = exp.Interval(this=exp.Literal.string("1 microsecond"))
 
 
 def known_cells(
@@ -411,7 +425,7 @@ class _Dimensions:
         if not low or not high:
             return None
         if found is Type.DATE:
-            return self._calendar(low, high, "day")
+            return self._calendar(low, high, "day") if _periods(low, high, "day") <= MOST_PERIODS else None
         if _span(low, high) > MAX_CELLS:
             return None
         ends = [cast(_extreme(f, e), "BIGINT") for f, e in ((exp.Greatest, low), (exp.Least, high))]
@@ -443,8 +457,7 @@ class _Dimensions:
             if operator in (exp.LTE, exp.EQ) or (operator is exp.LT and not timed):
                 high.append(value.copy())
             elif operator is exp.LT:
-                tick = exp.Interval(this=exp.Literal.string("1 microsecond"))
-                high.append(exp.Sub(this=cast(value, "TIMESTAMP"), expression=tick))
+                high.append(exp.Sub(this=cast(value, "TIMESTAMP"), expression=copied(_TICK)))
         return low, high
 
     def _comparisons(self, at: Leaf) -> list[tuple[type[exp.Expr], exp.Expr]]:
@@ -540,7 +553,9 @@ class _Dimensions:
         at = (inner.table, inner.name)
         source = self.relation.source(at[0])
         low, high = self._bounds(at, source.column(at[1]))
-        if not low or not high:
+        # Each period of a truncated time is a value of its own.
+        most = MAX_CELLS if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)) else MOST_PERIODS
+        if not low or not high or _periods(low, high, grain) > most:
             return self._static(node)
         zone = with_constants(moment.args["zone"], self.parameters).name if moment is not inner else ""
         self.series.setdefault((at, zone), set()).add(grain)
@@ -624,6 +639,23 @@ def _span(low: list[exp.Expr], high: list[exp.Expr]) -> int:
     """How many integers lie between bounds, as far as they are plain constants."""
     lows, highs = ([n for n in map(_integer, ends) if n is not None] for ends in (low, high))
     return min(highs) - max(lows) if lows and highs else 0
+
+
+def _periods(low: list[exp.Expr], high: list[exp.Expr], grain: str) -> float:
+    """How many periods lie between bounds at most, as far as they are plainly written moments."""
+    lows, highs = ([m for m in map(_instant, ends) if m is not None] for ends in (low, high))
+    return (min(highs) - max(lows)) / SHORTEST[grain] if lows and highs else math.inf
+
+
+def _instant(bound: exp.Expr) -> dt.datetime | None:
+    inner = bound.this if isinstance(bound, exp.Sub) and bound.expression == _TICK else bound
+    while isinstance(inner, (exp.Cast, exp.Paren)):
+        inner = inner.this
+    try:
+        found = dt.datetime.fromisoformat(inner.name if isinstance(inner, exp.Literal) else "")
+    except ValueError:
+        return None
+    return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
 
 
 def _integer(bound: exp.Expr) -> int | None:

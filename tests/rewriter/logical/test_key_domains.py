@@ -153,6 +153,39 @@ def test_a_condition_that_raises_does_not_cut_a_domain() -> None:
     assert len(asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("key", "rows", "asked"),
+    [
+        ("date_trunc('minute', ts)", "events", None),
+        (
+            "date_trunc('minute', ts)",
+            "events WHERE ts >= '2024-01-01' AND ts < '2024-01-02'",
+            "GENERATE_SERIES",
+        ),
+        ("date_trunc('day', ts)", "events", "GENERATE_SERIES"),
+        ("EXTRACT(hour FROM ts)", "events", "VALUES"),
+        ("EXTRACT(hour FROM date_trunc('minute', ts))", "events", "VALUES"),
+        ("to_char(ts, 'HH24:MI')", "events", None),
+        ("date_bin('15 minutes', ts, timestamp '2024-01-01')", "events", None),
+        (
+            "date_bin('15 minutes', ts, timestamp '2024-01-01')",
+            "events WHERE ts > '2020-01-01' AND ts <= '2029-01-01'",
+            "GENERATE_SERIES",
+        ),
+        ("signup_date", "users", "GENERATE_SERIES"),
+        ("signup_date", "users WHERE signup_date > '0001-01-01' OR country = 'US'", "GENERATE_SERIES"),
+    ],
+)
+def test_times_are_listed_where_they_are_few(key: str, rows: str, asked: str | None) -> None:
+    """PostgreSQL would list a thousand years' minutes for a long time before it says that they are too many."""
+    wide = [replace(c, range=("1024-01-01", "2999-12-31")) if c.name == "ts" else c for c in EVENTS.columns]
+    events = replace(EVENTS, columns=tuple(wide))
+    policy = Policy({(t.schema, t.name): t for t in (USERS, events, ARTICLES, TAGS)})
+    node = node_of(key, rows, policy)
+    queries = domain_queries(node.relation, node.keys, policy, ())
+    assert (queries and asked in queries[0][1].sql("postgres")) == (asked and True)
+
+
 def test_a_table_that_the_front_does_not_hold_gives_no_domain() -> None:
     away = replace(ARTICLES, in_front=False)
     policy = Policy({(t.schema, t.name): t for t in (USERS, EVENTS, away, TAGS)})
