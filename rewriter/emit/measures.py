@@ -21,6 +21,7 @@ from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context, Output
 from rewriter.emit.enforcement import Held, reach
 from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.parts import double
 from rewriter.ir.measure import (
     Count,
     DistinctItems,
@@ -124,6 +125,8 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
     lo, hi = (0, 1) if value.lo is None or value.hi is None else (value.lo, value.hi)
     found = type_of(value.value, relation, emitter.parameters)
     given = emitter.written(canonical(value.value), relation)
+    narrow = found in emitter.dialect.narrowed
+    sizes = "DECIMAL" if narrow else "DOUBLE"
     if isinstance(given, exp.Column) and _plainly(value, found, relation):
         nan = finite and found is Type.NUMERIC and emitter.dialect.knows_nan
         return _cut(given, value.scale, lo, hi, nan=nan, stored=finite and found is Type.NUMERIC)
@@ -137,15 +140,14 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
     elif found in INTEGERS and value.scale == 0:
         number = _clamped(given, str(lo), str(hi), "BIGINT")
     else:
-        number = _clamped(
-            cast(given, "DOUBLE"), _decimal(lo, value.scale), _decimal(hi, value.scale), "DOUBLE"
-        )
+        number = _clamped(cast(given, sizes), _decimal(lo, value.scale), _decimal(hi, value.scale), sizes)
+        number = double(number, narrow=True) if narrow else number
     number = _scaled(number, value.scale) if found not in INTEGERS or value.scale else number
     present: exp.Expr = not_(exp.Is(this=given.copy(), expression=exp.null()))
     if finite and found in FLOATS | {Type.NUMERIC}:
         # NaN is larger than all numbers in every engine; NULL is not within the bound either.
-        size = exp.Abs(this=cast(given.copy(), "DOUBLE"))
-        present = exp.LTE(this=size, expression=_literal(repr(float_info.max), "DOUBLE"))
+        size = exp.Abs(this=cast(given.copy(), sizes))
+        present = exp.LTE(this=size, expression=_literal(repr(float_info.max), sizes))
     return case((present, cast(number, "BIGINT")))
 
 

@@ -15,6 +15,7 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context
 from rewriter.emit.enforcement import check_window
+from rewriter.emit.engines.parts import double
 from rewriter.emit.measures import stored_digits
 from rewriter.ir.relation import (
     UNIT,
@@ -175,21 +176,21 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
         return made(type(call), emitter.dialect.key(value, found) if found in FLOATS else value)
     if isinstance(call, (exp.Sum, exp.Avg)):
         few = found not in INTEGERS and _few_digits(emitter, argument, relation)
-        exact = _not_nan(emitter, value) if few else _exact(value, found)
+        exact = _not_nan(emitter, value) if few else _exact(emitter, value, found)
         if isinstance(call, exp.Sum):
             return _sum(made, emitter.dialect.addend(exact) if found in INTEGERS else exact, found)
         return _mean(made, exact, found, few=few)
-    return _spread(made, value, call, found)
+    return _spread(emitter, made, value, call, found)
 
 
 Made = Callable[[type[exp.Expr], exp.Expr], exp.Expr]
 
 
-def _exact(value: exp.Expr, found: Type) -> exp.Expr:
+def _exact(emitter: Context, value: exp.Expr, found: Type) -> exp.Expr:
     """A number such that the order in which values are added up does not matter."""
     if found in INTEGERS:
         return value
-    return exp.TryCast(this=_within(value, LARGEST), to=data_type(DECIMAL))
+    return exp.TryCast(this=_within(emitter, value, LARGEST, found), to=data_type(DECIMAL))
 
 
 def _few_digits(emitter: Context, argument: exp.Expr, relation: Relation) -> bool:
@@ -207,11 +208,11 @@ def _not_nan(emitter: Context, value: exp.Expr) -> exp.Expr:
     return case((exp.NEQ(this=value, expression=nan), value.copy()))
 
 
-def _within(value: exp.Expr, largest: str) -> exp.Expr:
-    double = cast(value.copy(), "DOUBLE")
-    bound = cast(exp.Literal.string(largest), "DOUBLE")
-    low = cast(exp.Literal.string(f"-{largest}"), "DOUBLE")
-    return case((exp.Between(this=double, low=low, high=bound), value))
+def _within(emitter: Context, value: exp.Expr, largest: str, found: Type) -> exp.Expr:
+    target = "DECIMAL" if found in emitter.dialect.narrowed else "DOUBLE"
+    high = cast(exp.Literal.string(largest), target)
+    low = cast(exp.Literal.string(f"-{largest}"), target)
+    return case((exp.Between(this=cast(value.copy(), target), low=low, high=high), value))
 
 
 def _sum(made: Made, exact: exp.Expr, found: Type) -> exp.Expr:
@@ -231,10 +232,11 @@ def _mean(made: Made, exact: exp.Expr, found: Type, *, few: bool) -> exp.Expr:
     return mean if found in FLOATS else exp.TryCast(this=paren(mean), to=data_type(DECIMAL))
 
 
-def _spread(made: Made, value: exp.Expr, call: exp.Expr, found: Type) -> exp.Expr:
+def _spread(emitter: Context, made: Made, value: exp.Expr, call: exp.Expr, found: Type) -> exp.Expr:
     """Variance or standard deviation from whole sums of x and x^2, x in units of 10^-4."""
+    within = _within(emitter, value, LARGEST_SQUARED, found)
     scaled = exp.Mul(
-        this=cast(_within(value, LARGEST_SQUARED), "DOUBLE"), expression=exp.Literal.number(10000)
+        this=double(within, found in emitter.dialect.narrowed), expression=exp.Literal.number(10000)
     )
     fixed = exp.TryCast(this=func("ROUND", scaled), to=data_type(WHOLE))
     count, sums, squares = (

@@ -38,6 +38,7 @@ from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.scalar.value_interval import Interval
 from rewriter.syntax.pasted import instead, written
 
+LARGEST = 10**300
 MOST = 1 << 40
 """The largest value that is added up, in units of its scale."""
 MOST_SQUARED = 1 << 20
@@ -230,14 +231,14 @@ class _Collector:
         """What is added up and the least length of a unit's vector: the largest row, where bounds are declared."""
         value = call.values[0]
         ranges = Ranges.of(self.relation, self.parameters, call.argument)
-        found = ranges.interval(value)
+        found = self._interval(call, ranges)
         if found.lo is not None and found.hi is not None:
             fixed = fixed_point(value, found, MOST, MOST_ANCHOR)
             return fixed, max(abs(fixed.lo or 0), abs(fixed.hi or 0), 1)
         if ranges.pending(value):
             return FixedPoint(value, 0, None, None), 1
         scale = UNKNOWN_SCALE if found.scale is None else found.scale
-        guess = replace(ranges, guessed=True).interval(value)
+        guess = self._interval(call, replace(ranges, guessed=True))
         size = Fraction(1) if guess.lo is None or guess.hi is None else max(abs(guess.lo), abs(guess.hi))
         while size * Fraction(10) ** scale > MOST_ANCHOR:
             scale -= 1
@@ -266,12 +267,19 @@ class _Collector:
     def _fixed(self, call: Call, most: int) -> FixedPoint:
         value = call.values[0]
         ranges = Ranges.of(self.relation, self.parameters, call.argument)
-        found = ranges.interval(value)
+        found = self._interval(call, ranges)
         if found.lo is None or found.hi is None:
             if ranges.pending(value):
                 return FixedPoint(value, 0, None, None)
             raise unbounded(call, type_of(value, self.relation, self.parameters))
         return fixed_point(value, found, most)
+
+    def _interval(self, call: Call, ranges: Ranges) -> Interval:
+        """The bounds of what a call adds up; PV016 for those that no double holds, in which engines compute."""
+        found = ranges.interval(call.values[0])
+        if any(end is not None and abs(end) > LARGEST for end in (found.lo, found.hi)):
+            raise unbounded(call, type_of(call.values[0], self.relation, self.parameters))
+        return found
 
 
 def fixed_point(value: exp.Expr, found: Interval, most: int, largest: int = MOST) -> FixedPoint:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from rewriter.effort import spend
 from rewriter.ir.parameter import Parameters
+from rewriter.ir.trees import walk
 from rewriter.ir.types import CASTS, DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, ZONELESS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar import regexp, time_format, time_zones
@@ -29,6 +31,8 @@ CAST_FROM = {
 """What is cast to each type, beside constants."""
 DIGITS = 10
 """The most digits behind the point that ROUND and TRUNC keep."""
+MOST_JOINED = 100
+"""Columns in a text that is joined: each has a length, and the whole has to be one that engines can hold."""
 LONGEST = 100
 """Characters of a constant that is put into texts."""
 TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _])+")
@@ -232,6 +236,10 @@ def text(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 def joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     parts = part.expressions or [part.this, part.expression]
+    nodes = walk(part)
+    spend(len(nodes))
+    if sum(isinstance(node, exp.Column) for node in nodes) > MOST_JOINED:
+        return f"of more than {MOST_JOINED} columns"
     return None if {of(p) for p in parts} <= TEXTUAL | INTEGERS else "on values that are no text"
 
 

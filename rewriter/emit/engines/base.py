@@ -56,6 +56,8 @@ ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
 LONGEST_JOINED = 100_000
 """Characters of a text that others are joined to: the whole stays within what a value may have."""
 LONGEST_REPLACED = 1_000_000
+LONG = frozenset({Type.TEXT, Type.TEXT_ARRAY, Type.JSON, Type.JSONB, Type.OTHER})
+"""Types of stored values that have no size."""
 NOWHERE = Relation(())
 _TRIMS = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}
 
@@ -75,6 +77,7 @@ class Engine(ABC):
         fenced: conditions around a subquery are evaluated after its own only if it has an OFFSET.
         sums_wrap: a sum of BIGINTs is a BIGINT, without an error where that is too small.
         knows_nan: an exact number can be NaN.
+        narrowed: the types of numbers of which a double does not hold all: a cast of others raises.
         adds_stored: stored exact numbers of few digits are added up as they are.
         joins_units: it orders joins better without IN (SELECT ...) among them, so that rows are joined to the key that
             names their unit.
@@ -97,6 +100,7 @@ class Engine(ABC):
     fenced = False
     sums_wrap = False
     knows_nan = True
+    narrowed: frozenset[Type] = frozenset()
     adds_stored = True
     joins_units = False
     relates_units = False
@@ -432,29 +436,42 @@ class Engine(ABC):
         return self.common(node, target)
 
     def common(self, node: exp.Expr, target: Type | None) -> exp.Expr:
-        """A value as one of the number type `target`, or as it is."""
+        """A value as one of the type `target`, of numbers or of timestamps, or as it is."""
         own = self.type_of(node)
+        if target in STAMPS:
+            return self.stamp(self.write(node)) if own is Type.DATE else self.write(node)
         if target is None or own in (target, Type.LITERAL) or {own, target} <= INTEGERS:
             return self.write(node)
         if target is Type.NUMERIC and own in INTEGERS:
             return self.write(node)
         return self.fitted(node, target).closed()
 
+    def stamp(self, value: exp.Expr) -> exp.Expr:
+        """A date as a timestamp."""
+        return when(dates(value), cast(value, "TIMESTAMP"))
+
     def branches(self, node: exp.Expr) -> exp.Expr:
         """CASE, COALESCE, GREATEST, LEAST: the values in one type."""
+        if isinstance(node, exp.Case):
+            default = node.args.get("default")
+            values = [i.args["true"] for i in node.args["ifs"]] + ([] if default is None else [default])
+        else:
+            values = [node.this, *node.expressions]
+        kinds = {self.type_of(value) for value in values}
         own = self.type_of(node)
         target = own if own in FLOATS | {Type.NUMERIC} else None
-        if isinstance(node, exp.Case):
-            ifs = [
-                exp.If(this=self.write(i.this), true=self.common(i.args["true"], target))
-                for i in node.args["ifs"]
-            ]
-            default = node.args.get("default")
-            return exp.Case(ifs=ifs, default=None if default is None else self.common(default, target))
-        copy = node.copy()
-        copy.set("this", self.common(node.this, target))
-        copy.set("expressions", [self.common(e, target) for e in node.expressions])
-        return copy
+        if Type.DATE in kinds and kinds & STAMPS:
+            target = Type.TIMESTAMP
+        written = [self.common(value, target) for value in values]
+        if not isinstance(node, exp.Case):
+            copy = node.copy()
+            copy.set("this", written[0])
+            copy.set("expressions", written[1:])
+            return copy
+        ifs = [
+            exp.If(this=self.write(i.this), true=v) for i, v in zip(node.args["ifs"], written, strict=False)
+        ]
+        return exp.Case(ifs=ifs, default=None if default is None else written[-1])
 
     def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
         value = self.folding(self.write(node.this)) if isinstance(node, exp.ILike) else self.write(node.this)
@@ -607,8 +624,7 @@ class Engine(ABC):
             text = self.spelt(value, source)
             return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
         if target in STAMPS:
-            stamp = cast(value, "TIMESTAMP")
-            return when(dates(value), stamp) if source is Type.DATE else stamp
+            return self.stamp(value) if source is Type.DATE else cast(value, "TIMESTAMP")
         if source is Type.TIMESTAMPTZ:
             value = cast(value, "TIMESTAMP")
         return cast(value, self.stored(node))
@@ -817,16 +833,28 @@ class Engine(ABC):
 
     def joinable(self, node: exp.Expr, alone: bool) -> exp.Expr:
         value = self.write(node)
-        if not isinstance(node, exp.Column) or self.type_of(node) is not Type.TEXT:
+        # What is joined itself has parts that are short, and not many.
+        if isinstance(node.unnest(), (exp.DPipe, exp.Concat)) or not self.texts_of(node):
             return cast(value, "TEXT")
-        short = exp.LTE(this=exp.Length(this=value.copy()), expression=number(LONGEST_JOINED))
+        # Written again rather than copied: nested ones then count as many steps as they are long.
+        short = exp.LTE(this=exp.Length(this=self.write(node)), expression=number(LONGEST_JOINED))
         return when(short, cast(value, "TEXT"))
+
+    def texts_of(self, node: exp.Expr) -> list[exp.Column]:
+        """The columns of an expression whose values may be long, each once."""
+        found = [c for c in walk(node, exp.Column) if self.type_of(c) in LONG]
+        return list({(c.table, c.name): c for c in found}.values())
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
-        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
+        short = exp.LTE(this=exp.Length(this=value), expression=number(self.replaceable(node)))
         texts = [self.write(node.args[name]) for name in ("expression", "replacement")]
         return when(short, exp.Anonymous(this="REPLACE", expressions=[value.copy(), *texts]))
+
+    def replaceable(self, node: exp.Expr) -> int:
+        """How many characters of a text may be replaced, so that the result has ten million at most."""
+        longest = len(constant_text(node.args["replacement"], self.parameters) or "x")
+        return min(LONGEST_REPLACED, 10 * LONGEST_REPLACED // longest)
 
     def pattern(self, node: exp.Expr) -> str:
         found = regexp.tokens(constant_text(node.expression, self.parameters) or "x") or []
@@ -884,7 +912,7 @@ class Engine(ABC):
     def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
         """What a regular expression finds in a text that is not too long, replaced."""
         value = self.write(node.this)
-        short = exp.LTE(this=exp.Length(this=value), expression=number(LONGEST_REPLACED))
+        short = exp.LTE(this=exp.Length(this=value), expression=number(self.replaceable(node)))
         texts = [exp.Literal.string(self.pattern(node)), self.write(node.args["replacement"])]
         modifiers = node.args.get("modifiers")
         flags = (

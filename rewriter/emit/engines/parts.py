@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rewriter.ir.trees import case, cast, data_type
+from rewriter.ir.trees import case, cast, data_type, func
 from rewriter.ir.types import Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar.timestamps import written_stamp
@@ -60,6 +60,11 @@ def dates(value: exp.Expr) -> exp.Expr:
     """Whether a date is of the years 1 to 9999."""
     ends = [cast(exp.Literal.string(text), "DATE") for text in (FIRST, LAST)]
     return exp.Between(this=value.copy(), low=ends[0], high=ends[1])
+
+
+def double(value: exp.Expr, narrow: bool) -> exp.Expr:
+    """A bounded number as a double; `narrow`: the cast raises for numbers that are closer to 0 than any double."""
+    return cast(func("ROUND", value, number(40)) if narrow else value, "DOUBLE")
 
 
 def when(guard: exp.Expr, value: exp.Expr) -> exp.Case:

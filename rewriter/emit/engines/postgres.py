@@ -17,6 +17,10 @@ from rewriter.scalar import float_guards
 
 LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
+MOST_DIGITS = "1e131000"
+"""A numeric has some 70 digits more."""
+MOST_BYTES = 100_000_000
+"""Of a text whose characters PostgreSQL widens to eight bytes each: it allocates a gigabyte at most."""
 _STAND_INS = {
     "BIGINT": "0",
     "DOUBLE": "0",
@@ -39,6 +43,7 @@ class Postgres(Engine):
     fenced = True
     texts = "TEXT"
     both = "BTRIM"
+    narrowed = frozenset({Type.NUMERIC})
     operand_types: Mapping[Type, str] = {
         Type.INT2: "BIGINT",
         Type.INT4: "BIGINT",
@@ -60,8 +65,10 @@ class Postgres(Engine):
         if found is not Type.TEXT:
             return value
         text = cast(value, "TEXT")
+        if not column.caseless:
+            return self.bytewise(text)
         # As citext does it.
-        return self.bytewise(exp.Lower(this=collated(text, "default")) if column.caseless else text)
+        return self.bytewise(when(_short(text), exp.Lower(this=collated(text.copy(), "default"))))
 
     def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
         return in_postgres(columns, texts)
@@ -160,7 +167,40 @@ class Postgres(Engine):
         return collated(value, "default")
 
     def cased(self, node: exp.Expr) -> exp.Expr:
-        return collated(type(node)(this=collated(self.write(node.this), "default")), "C")
+        return collated(self.brief(node, type(node)(this=collated(self.write(node.this), "default"))), "C")
+
+    def brief(self, node: exp.Expr, value: exp.Expr) -> exp.Expr:
+        """What takes up to eight bytes for each character meanwhile, NULL where a stored text is too long for that.
+
+        Computed texts are shorter.
+        """
+        guards = [_short(cast(self.write(c), "TEXT")) for c in self.texts_of(node)]
+        return when(and_(*guards), value) if guards else value
+
+    def trim(self, node: exp.Expr) -> exp.Expr:
+        return self.brief(node, super().trim(node))
+
+    def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
+        found = super().like(node, escape)
+        return self.brief(node, found) if isinstance(node, exp.ILike) else found
+
+    def rounded(self, node: exp.Expr) -> exp.Expr:
+        return self.roundable(node, super().rounded(node))
+
+    def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
+        return self.roundable(node, super().rounded_to_whole(node))
+
+    def to_number(self, node: exp.Expr, source: Type, sizes: Sequence[int]) -> exp.Expr:
+        found = super().to_number(node, source, sizes)
+        return self.roundable(node, found) if sizes else found
+
+    def roundable(self, node: exp.Expr, found: exp.Expr) -> exp.Expr:
+        """What is rounded, NULL where a numeric has so many digits that one more might be too many."""
+        if self.type_of(node.this) is not Type.NUMERIC or self.bounded(node.this.unnest()):
+            return found
+        size = exp.Abs(this=self.write(node.this))
+        endless = exp.GTE(this=size.copy(), expression=_exact("Infinity"))
+        return when(or_(exp.LT(this=size, expression=_exact(MOST_DIGITS)), endless), found)
 
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
         return exp.Sub(this=first, expression=second)
@@ -196,10 +236,16 @@ class Postgres(Engine):
 
     def matched(self, node: exp.Expr) -> exp.Expr:
         value = paren(self.bytewise(self.write(node.this)))
-        return exp.RegexpLike(this=value, expression=exp.Literal.string(self.pattern(node)))
+        found = exp.RegexpLike(this=value, expression=exp.Literal.string(self.pattern(node)))
+        return self.brief(node.this, found)
 
     def bytewise(self, value: exp.Expr) -> exp.Expr:
         return collated(value, "C")
+
+
+def _short(text: exp.Expr) -> exp.Expr:
+    size = exp.Anonymous(this="OCTET_LENGTH", expressions=[text])
+    return exp.LTE(this=size, expression=number(MOST_BYTES))
 
 
 def _exact(text: str) -> exp.Expr:
