@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from dpproxy.backends.base import BackendError, BackendUnavailable, Cancellation
 from dpproxy.backends.postgres.adapter import PostgresBackend
 from dpproxy.catalog.build_policy import build_policy
 from dpproxy.config.sections import ConfigError, load
+from dpproxy.deployment.service import Service, configured
+from dpproxy.server.local_client import ClientError
 from rewriter.plan import HistogramQuery
 from tests.dpproxy.postgres_data import Databases, databases
 
@@ -364,3 +367,60 @@ def test_a_path_is_followed_while_its_keys_are_kept_in_the_querys_snapshot(
         owner.execute(change.encode())
     with pytest.raises(BackendError):
         fetched()
+
+
+LONG = 140_000_000
+EXTREME = """
+[backend]
+url = "{}"
+[budget]
+mode = "track"
+[tables.t]
+privacy_unit = "id"
+max_rows_per_unit = 5
+[tables.long]
+privacy_unit = "id"
+[tables.t.columns]
+n = {{ bounds = [-5, 60], scale = 2 }}
+i = {{ bounds = [0, 10] }}
+"""
+LARGE = "(i * 1e200 * 1e200)"
+GROWN = f"replace(replace(replace(s, 'a', '{'x' * 100}'), 'x', '{'x' * 100}'), 'x', '{'x' * 100}')"
+RAISING = (
+    f"SELECT count(*) FROM (SELECT id, sum({LARGE}) AS y FROM t WHERE s = 'aaa' GROUP BY id) x WHERE y > 3",
+    f"SELECT count(*) FROM (SELECT id, avg({LARGE}) AS y FROM t WHERE s = 'aaa' GROUP BY id) x WHERE y > 3",
+    f"SELECT count(*) FROM (SELECT id, variance({LARGE}) AS y FROM t WHERE s = 'aaa' GROUP BY id) x WHERE y > 3",
+    "SELECT min(i * 1e-200 * 1e-200) FROM t",
+    "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY i * 1e-200 * 1e-200) FROM t",
+    "SELECT sum(n), avg(n), variance(n), min(n) FROM t",
+    "SELECT sum(greatest(0, least(n, 10))) FROM t WHERE n BETWEEN 0 AND 10",
+    f"SELECT count(*) FROM (SELECT id, {GROWN} AS y FROM long WHERE id = 8) x "
+    f"WHERE concat({', '.join(['y'] * 11)}) = 'b'",
+    "SELECT count(*) FROM long WHERE trim(s) || 'a' = 'b'",
+    "SELECT count(*) FROM long WHERE s ~ 'ab'",
+    "SELECT count(*) FROM t WHERE coalesce(d, ts) > '2020-01-01'",
+    "SELECT count(*) FROM t WHERE CASE WHEN i > 0 THEN d ELSE ts END > '2020-01-01'",
+    "SELECT count(*) FROM t WHERE round(n, 2) > 5 OR ceil(n) > 5 OR n::numeric(10,2) > 5",
+)
+"""Statements at which PostgreSQL would raise for the extreme rows below or, with what they multiply, for any row."""
+
+
+def test_no_row_makes_postgresql_raise(server: Databases, tmp_path: Path) -> None:
+    """Whether a query fails would be an exact answer about the person whose row it is."""
+    database = server.make(
+        [
+            "CREATE TABLE t (id bigint, i int, n numeric, s text, d date, ts timestamp)",
+            "INSERT INTO t SELECT g, 5, 5, 'aaa', '2020-01-02', '2020-01-02' FROM generate_series(1, 300) g",
+            "CREATE TABLE long (id bigint, s text)",
+            f"INSERT INTO long VALUES (7, repeat('ö', {LONG})), (8, repeat('a', 100))",
+            "INSERT INTO t (id, i, n, d) VALUES (7, 5, 1e-16383, '5874897-12-31'), (7, 5, 'NaN', 'infinity'), "
+            "(7, 5, (repeat('9', 131072) || '.999')::numeric, NULL), (7, 5, '-Infinity', NULL)",
+        ]
+    )
+    file = tmp_path / "dpproxy.toml"
+    file.write_text(EXTREME.format(server.url(database)))
+    with Service.start(configured(file), alone=True) as service:
+        for sql in RAISING:
+            asyncio.run(service.ask("ann", sql))
+        with pytest.raises(ClientError, match="finite bounds"):
+            asyncio.run(service.ask("ann", "SELECT min(i * 1e200 * 1e200) FROM t"))
