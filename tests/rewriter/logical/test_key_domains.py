@@ -183,7 +183,9 @@ def test_times_are_listed_where_they_are_few(key: str, rows: str, asked: str | N
     policy = Policy({(t.schema, t.name): t for t in (USERS, events, ARTICLES, TAGS)})
     node = node_of(key, rows, policy)
     queries = domain_queries(node.relation, node.keys, policy, ())
-    assert (queries and asked in queries[0][1].sql("postgres")) == (asked and True)
+    written = None if queries is None else queries[0][1].sql("postgres")
+    assert (written is None) == (asked is None)
+    assert (asked or "") in (written or "")
 
 
 def test_a_table_that_the_front_does_not_hold_gives_no_domain() -> None:
