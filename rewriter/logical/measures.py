@@ -39,6 +39,7 @@ from rewriter.scalar.value_interval import Interval
 from rewriter.syntax.pasted import instead, written
 
 LARGEST = 10**300
+"""The largest bound of a value: engines compute in doubles."""
 MOST = 1 << 40
 """The largest value that is added up, in units of its scale."""
 MOST_SQUARED = 1 << 20

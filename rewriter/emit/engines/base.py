@@ -56,8 +56,6 @@ ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
 LONGEST_JOINED = 100_000
 """Characters of a text that others are joined to: the whole stays within what a value may have."""
 LONGEST_REPLACED = 1_000_000
-LONG = frozenset({Type.TEXT, Type.TEXT_ARRAY, Type.JSON, Type.JSONB, Type.OTHER})
-"""Types of stored values that have no size."""
 NOWHERE = Relation(())
 _TRIMS = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}
 
@@ -833,17 +831,13 @@ class Engine(ABC):
 
     def joinable(self, node: exp.Expr, alone: bool) -> exp.Expr:
         value = self.write(node)
-        # What is joined itself has parts that are short, and not many.
-        if isinstance(node.unnest(), (exp.DPipe, exp.Concat)) or not self.texts_of(node):
+        # What is joined itself has parts that are short, and not many; constants are short.
+        joined = isinstance(node.unnest(), (exp.DPipe, exp.Concat))
+        if joined or self.type_of(node) is not Type.TEXT or not walk(node, exp.Column):
             return cast(value, "TEXT")
         # Written again rather than copied: nested ones then count as many steps as they are long.
         short = exp.LTE(this=exp.Length(this=self.write(node)), expression=number(LONGEST_JOINED))
         return when(short, cast(value, "TEXT"))
-
-    def texts_of(self, node: exp.Expr) -> list[exp.Column]:
-        """The columns of an expression whose values may be long, each once."""
-        found = [c for c in walk(node, exp.Column) if self.type_of(c) in LONG]
-        return list({(c.table, c.name): c for c in found}.values())
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)

@@ -10,7 +10,7 @@ from rewriter.binder.listed_rows import in_postgres
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, number, operation, when
 from rewriter.ir.relation import leaf
-from rewriter.ir.trees import and_, case, cast, coalesce, func, or_, paren
+from rewriter.ir.trees import and_, case, cast, coalesce, func, or_, paren, walk
 from rewriter.ir.types import INTEGERS, SPAN, Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar import float_guards
@@ -19,6 +19,8 @@ LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
 MOST_DIGITS = "1e131000"
 """A numeric has some 70 digits more."""
+LONG = frozenset({Type.TEXT, Type.TEXT_ARRAY, Type.JSON, Type.JSONB, Type.OTHER})
+"""Types of stored values that have no size."""
 MOST_BYTES = 100_000_000
 """Of a text whose characters PostgreSQL widens to eight bytes each: it allocates a gigabyte at most."""
 _STAND_INS = {
@@ -174,7 +176,8 @@ class Postgres(Engine):
 
         Computed texts are shorter.
         """
-        guards = [_short(cast(self.write(c), "TEXT")) for c in self.texts_of(node)]
+        found = {(c.table, c.name): c for c in walk(node, exp.Column) if self.type_of(c) in LONG}
+        guards = [_short(cast(self.write(c), "TEXT")) for c in found.values()]
         return when(and_(*guards), value) if guards else value
 
     def trim(self, node: exp.Expr) -> exp.Expr:
