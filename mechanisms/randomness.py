@@ -103,9 +103,9 @@ def encoded(value: Plain) -> bytes:
     """
     match value:
         case str():
-            letter, content = b"s", value.encode(errors="surrogatepass")
+            return _text(value)
         case tuple() | list():
-            letter, content = b"l", b"".join(map(encoded, value))
+            letter, content = b"l", b"".join([_text(v) if v.__class__ is str else encoded(v) for v in value])
         case None:
             letter, content = b"n", b""
         case bool():
@@ -119,6 +119,12 @@ def encoded(value: Plain) -> bytes:
         case _:
             raise TypeError(f"a {type(value).__name__} has no canonical encoding")
     return b"%c%d:%b" % (letter, len(content), content)
+
+
+def _text(value: str) -> bytes:
+    """`encoded` of a text, which most values are."""
+    content = value.encode(errors="surrogatepass")
+    return b"s%d:%b" % (len(content), content)
 
 
 def derive(master: bytes, purpose: str) -> bytes:

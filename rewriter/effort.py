@@ -43,29 +43,34 @@ def _always() -> bool:
 
 @dataclass
 class Effort:
-    """The budget of one statement."""
+    """The budget of one statement.
+
+    Attributes:
+        left: the steps that it may still take.
+        wanted: whether the client still waits.
+        end: the processor time of this thread by which it has to be planned, in seconds.
+        look: at how many steps left the client and the clock are looked at next.
+    """
 
     left: int
     wanted: Callable[[], bool]
     end: float = field(default_factory=lambda: time.thread_time() + MOST_SECONDS)
-    unseen: int = 0
+    look: int = MOST_STEPS - _LOOK_EVERY
 
     @property
     def spent(self) -> int:
         """The steps that were taken."""
         return MOST_STEPS - self.left
 
-    def spend(self, steps: int) -> None:
-        self.left -= steps
-        self.unseen += steps
+    def check(self) -> None:
+        """Raises where the steps are spent, nobody waits, or the time is over."""
         if self.left < 0:
             raise _TooMuch
-        if self.unseen >= _LOOK_EVERY:
-            self.unseen = 0
-            if not self.wanted():
-                raise _Unwanted
-            if time.thread_time() > self.end:
-                raise _TooMuch
+        self.look = max(self.left - _LOOK_EVERY, -1)
+        if not self.wanted():
+            raise _Unwanted
+        if time.thread_time() > self.end:
+            raise _TooMuch
 
 
 _wanted: ContextVar[Callable[[], bool]] = ContextVar("wanted", default=_always)
@@ -76,7 +81,9 @@ def spend(steps: int = 1) -> None:
     """Counts down the budget of the statement that this thread plans, if it plans one."""
     effort = _effort.get()
     if effort is not None:
-        effort.spend(steps)
+        effort.left -= steps
+        if effort.left <= effort.look:
+            effort.check()
 
 
 @contextmanager
