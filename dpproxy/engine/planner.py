@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from dpproxy.engine.kept import Kept
 from dpproxy.front.front import CONSTANT_TIMEOUT, Front
@@ -692,27 +692,27 @@ class Planner:
         return tuple(
             node
             if isinstance(node, SystemTableNode)
-            else replace(
-                self._complete(node, all_values),
-                waits=number >= ready,
-                types=tuple(c.type for c in prepared.columns[number][: len(node.keys)]),
-            )
+            else self._complete(node, all_values, number >= ready, prepared.columns[number])
             for number, node in enumerate(nodes)
         )
 
-    def _complete(self, node: AggregateNode, parameters: tuple[Parameter, ...]) -> BoundNode:
+    def _complete(
+        self, node: AggregateNode, parameters: tuple[Parameter, ...], waits: bool, columns: ReleasedColumns
+    ) -> BoundNode:
+        types = tuple(c.type for c in columns[: len(node.keys)])
         if running(node) is not None:
-            return self._stream(node, parameters)
+            return replace(self._stream(node, parameters), waits=waits, types=types)
         cells: Cells | None = ((),)
         domain: Plain = None
         if node.keys:
             cells = known_cells(node.relation, node.keys, self._policy, parameters, self._front.rows)
             domain = None if cells is None else [(f.places, f.cells) for f in cells.factors]
-        bound = self._bound(node, parameters, cells, domain)
         known = dict(self._counted(node, parameters))
         values = dict(self._values(node, parameters, known))
         most = {p: sum(None not in cell for cell in found) for p, found in known.items() if p not in values}
-        return replace(bound, values=values, most=most)
+        return self._bound(
+            node, parameters, cells, domain, waits=waits, types=types, values=values, most=most
+        )
 
     def _counted(
         self, node: AggregateNode, parameters: tuple[Parameter, ...]
@@ -742,12 +742,17 @@ class Planner:
                 yield place, self._bound(units, parameters, cells, [list(cell) for cell in cells])
 
     def _bound(
-        self, node: AggregateNode, parameters: tuple[Parameter, ...], cells: Cells | None, domain: Plain
+        self,
+        node: AggregateNode,
+        parameters: tuple[Parameter, ...],
+        cells: Cells | None,
+        domain: Plain,
+        **known: Any,
     ) -> BoundNode:
         check_dialect(node, self._policy, parameters, self._dialect)
         text, scanned = node_text(node, self._policy, parameters)
         digest = sha256(encoded(domain)).digest()
-        return BoundNode(node, cells, text, scanned, digest, self._policy, parameters, self._dialect)
+        return BoundNode(node, cells, text, scanned, digest, self._policy, parameters, self._dialect, **known)
 
     def _stream(self, node: AggregateNode, parameters: tuple[Parameter, ...]) -> BoundNode:
         """A running count with its times; it lasts while the public rows that it reads stay as they are."""

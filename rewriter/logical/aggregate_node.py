@@ -80,10 +80,7 @@ def dp_nodes(
     k = None if ordering is None else limit_of(tree, parameters)
     replacements.rows[id(tree)] = released_rows(index, groups.sets)
     names, factors = _names(tree, writer)
-    nodes = [
-        replace(_node(writer, places, ordering, k, shown), names=names, factors=factors)
-        for places in groups.sets
-    ]
+    nodes = [_node(writer, places, ordering, k, shown, names, factors) for places in groups.sets]
     if writer.extremes and not groups.keys and not writer.calls:
         # One row, for which there is nothing else to ask.
         replacements.rows[id(tree)] = None
@@ -105,18 +102,24 @@ def _node(
     ordering: int | None,
     k: int | None,
     shown: int,
+    names: tuple[str, ...],
+    factors: tuple[Fraction, ...],
 ) -> AggregateNode:
     """The node of one grouping set; `ordering`: the output that ORDER BY puts first, shown if before `shown`."""
     keys = tuple(writer.groups.keys[p] for p in places)
     bound = groups_per_unit(writer.relation, keys, writer.parameters)
     if writer.running is not None:
         output = Output("running", (0,), exp.cast(exp.Count(this=exp.Star()), "DECIMAL"))
-        return AggregateNode(writer.relation, keys, (writer.running,), (output,), bound, None, None, True)
+        return AggregateNode(
+            writer.relation, keys, (writer.running,), (output,), bound, None, None, True, names=names
+        )
     calls = list(writer.calls.values())
     measures, outputs = measures_of(calls, writer.relation, keys, bound, writer.parameters, writer.clips)
     order_by = None if ordering is None or k is None else outputs[ordering].measures[0]
     counts = ordering is None or ordering < shown
-    return AggregateNode(writer.relation, keys, measures, outputs, bound, k, order_by, counts)
+    return AggregateNode(
+        writer.relation, keys, measures, outputs, bound, k, order_by, counts, names=names, factors=factors
+    )
 
 
 def _names(
