@@ -20,7 +20,7 @@ from rewriter.binder.rejections import uncorrelated
 from rewriter.effort import EXPANDED, spend
 from rewriter.ir.relation import Relation
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import copied, walk
+from rewriter.ir.trees import copied, kinds, walk
 from rewriter.ir.types import CASTS, Type, type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
@@ -71,7 +71,7 @@ class Constant:
             return True
         if self.column is not None or self.listed or self.node.find(exp.Query) is not None:
             return False
-        return any(not isinstance(part, (*FOLDED, *PLAIN)) for part in walk(self.node))
+        return not (FOLDED | PLAIN).issuperset(map(type, walk(self.node)))
 
     def statement(
         self, above: Callable[[exp.Expr], exp.Expr] = copied, dropped: Container[int] = ()
@@ -292,7 +292,7 @@ def _whole_array(node: exp.Expr) -> bool:
     while isinstance(around, exp.Paren):
         around = around.parent
     compared = not isinstance(around, (exp.Any, exp.All, exp.Anonymous, exp.Array))
-    return compared and all(isinstance(p, (*PLAIN, exp.Array)) for p in walk(node))
+    return compared and (PLAIN | {exp.Array}).issuperset(map(type, walk(node)))
 
 
 def _elements(text: str, at: exp.Expr) -> list[str | None]:
@@ -306,25 +306,24 @@ def _elements(text: str, at: exp.Expr) -> list[str | None]:
 
 def _written(node: exp.Expr) -> bool:
     """Whether `node` is a cast of constants to a type whose texts the front has to read."""
-    if not isinstance(node, exp.Cast) or not all(
-        isinstance(p, (*FOLDED, *PLAIN, *LISTED)) for p in walk(node)
-    ):
+    if not isinstance(node, exp.Cast) or not _CAST.issuperset(map(type, walk(node))):
         return False
     if node.to.this == exp.DType.INTERVAL:
         return isinstance(node.this, exp.Literal) and interval_text(node, ()) is None
     return node.to.this in READ
 
 
+_CAST = FOLDED | PLAIN | kinds(*LISTED)
+_FOLDABLE = (FOLDED | kinds(exp.Func)) - kinds(*_LISTS, exp.If)
+"""Without what is only a part of an expression, such as a branch of CASE."""
 _MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)
-_PARTS = (exp.If,)
-"""What is only a part of an expression: a branch of CASE."""
 
 
 def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
     """Whether `node` reads no column and only PostgreSQL can compute it; the front finds volatile functions."""
     if _written(node):
         return True
-    if not isinstance(node, (*FOLDED, exp.Func)) or isinstance(node, (*_LISTS, *_PARTS)):
+    if type(node) not in _FOLDABLE:
         return False
     if walk(node, exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
         return False

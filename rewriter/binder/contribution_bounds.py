@@ -139,7 +139,7 @@ def _size(key: exp.Expr, relation: Relation, parameters: Parameters) -> int | No
         branches = [i.args["true"] for i in key.args["ifs"]]
         branches += [key.args["default"]] if key.args.get("default") else []
         return None if leaves(*branches) else len(branches) + 1
-    return 3 if isinstance(key, LOGICAL) else None
+    return 3 if type(key) in LOGICAL else None
 
 
 def _source_bound(source: Source, columns: frozenset[str], relation: Relation) -> Bound:

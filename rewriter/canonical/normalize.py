@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from sqlglot import exp
 
 from rewriter.effort import spend
-from rewriter.ir.relation import Relation, conjuncts
+from rewriter.ir.relation import Relation, conjuncts, leaf_of
 from rewriter.ir.trees import cast, copied, walk
 from rewriter.ir.types import CASTS, ZONELESS, Type, type_named
 from rewriter.scalar.functions import BY_TYPE
@@ -114,7 +114,8 @@ def text_of(node: exp.Expr) -> str:
     if isinstance(node, exp.Paren):
         return text_of(node.this)
     if isinstance(node, exp.Column):
-        return f"{node.table!r}.{node.name!r}"
+        alias, name = leaf_of(node)
+        return f"{alias!r}.{name!r}"
     if isinstance(node, exp.Literal):
         return repr(node.this) if node.args["is_string"] else str(node.this)
     written = []

@@ -48,6 +48,7 @@ from rewriter.ir.trees import (
     coalesce,
     column,
     copied,
+    crossed,
     grouped,
     join,
     limited,
@@ -159,9 +160,8 @@ def types_query(node: AggregateNode, parameters: Parameters, sent: int) -> str:
     query = select(*columns)
     if node.outputs:
         grouped(query, *(exp.Literal.number(n + 1) for n in range(len(node.keys))))
-    for number, source in enumerate(node.relation.sources):
-        item = _front_source(source)
-        query = query.from_(item, copy=False) if number == 0 else join(query, item, kind="CROSS")
+    for source in node.relation.sources:
+        crossed(query, _front_source(source))
     for found in walk(query, exp.Parameter) if len(parameters) > sent else ():
         if int(found.name) > sent:
             found.replace(exp.var(f"NULL::{parameters[int(found.name) - 1].type}"))
@@ -320,7 +320,6 @@ class Emitter:
         outside = [c for j in relation.semi_joins for c in j.outside]
         needed = leaves(*used, *conditions, *ons, *outside)
         query = select(*(alias(v, n, quoted=True) for n, v in outputs))
-        first = True
         for source in relation.sources:
             columns = sorted(c for a, c in needed if a == source.alias)
             item = self.source(source, columns, units_later=units_later and source.on is None)
@@ -328,11 +327,8 @@ class Emitter:
                 matched = canonical_conjuncts(source.on, relation)
                 on = and_(*(self.written(c, relation) for c in matched)) if matched else exp.true()
                 join(query, item, on, side="LEFT")
-            elif first:
-                query.from_(item, copy=False)
             else:
-                join(query, item, kind="CROSS")
-            first = False
+                crossed(query, item)
         for source in relation.sources:
             # Private rows meet on their unit: rows of the table of units among them have found it.
             if units_later and source.private and source.on is None and not source.table.path:

@@ -32,7 +32,7 @@ from rewriter.ir.relation import (
     leaves,
     parts,
 )
-from rewriter.ir.trees import alias, and_, case, cast, data_type, func, join, paren, select
+from rewriter.ir.trees import alias, and_, case, cast, crossed, data_type, func, join, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, Type
 from rewriter.policy import Column
 from rewriter.scalar.array_literal import elements
@@ -305,10 +305,6 @@ def _front_select(
     relation: Relation, fields: Sequence[Field], scanned: Callable[[Source], exp.Expr]
 ) -> exp.Select:
     query = select(*(alias(f.value.copy(), f.name, quoted=True) for f in fields))
-    for number, part in enumerate(relation.sources):
-        item = front_rows(part, scanned)
-        if number == 0:
-            query.from_(item, copy=False)
-        else:
-            join(query, item, kind="CROSS")
+    for part in relation.sources:
+        crossed(query, front_rows(part, scanned))
     return query

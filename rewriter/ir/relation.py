@@ -240,8 +240,18 @@ def leaves(*expressions: exp.Expr) -> frozenset[Leaf]:
         nodes = walk(one, stop=_ends_base_form)
         columns = [node for node in nodes if isinstance(node, exp.Column)]
         spend(len(nodes) + 2 * len(columns))
-        found |= {(node.table, node.name) for node in columns}
+        found |= set(map(leaf_of, columns))
     return frozenset(found)
+
+
+def leaf_of(column: exp.Column) -> Leaf:
+    """The source and the name that a base column has: those of `leaf`.
+
+    >>> leaf_of(leaf("t0", "a"))
+    ('t0', 'a')
+    """
+    args = column.args
+    return args["table"].args["this"] if args.get("table") else "", args["this"].name
 
 
 def _ends_base_form(node: exp.Expr) -> bool:
@@ -293,11 +303,11 @@ def unit_source(expression: exp.Expr, relation: Relation) -> Source | None:
         return sources[0] if sources[0] and all(s is sources[0] for s in sources) else None
     if not isinstance(expression, exp.Column):
         return None
-    alias = expression.table
+    alias, name = leaf_of(expression)
     source = next((s for s in relation.sources if s.alias == alias), None)
     if source is None or not source.private:
         return None
-    return source if expression.name in (UNIT, unit_column(source.table), *source.copies) else None
+    return source if name in (UNIT, unit_column(source.table), *source.copies) else None
 
 
 def is_inner_unit(expression: exp.Expr, relation: Relation) -> bool:

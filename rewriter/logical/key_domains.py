@@ -25,7 +25,7 @@ from rewriter.canonical.normalize import conditions_met
 from rewriter.effort import spend
 from rewriter.ir.relation import Leaf, ListedRows, Relation, SemiJoin, Source, equated, leaf, leaves
 from rewriter.ir.texts import fragment, sql_text
-from rewriter.ir.trees import alias, cast, copied, data_type, join, limited, rebuilt, select, walk
+from rewriter.ir.trees import alias, cast, copied, crossed, data_type, limited, rebuilt, select, walk
 from rewriter.ir.trees import column as column_of
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
@@ -135,26 +135,24 @@ def _factored(
     images: list[exp.Expr], conditions: list[exp.Expr], dimensions: _Dimensions
 ) -> list[tuple[tuple[int, ...], exp.Select]]:
     """The queries of the images, apart as far as they and the conditions read different FROM items."""
+    read_by_images, read_by_conditions = [*map(_read, images)], [*map(_read, conditions)]
     groups: list[set[str]] = []
-    for read in map(_read, (*images, *conditions)):
+    for read in (*read_by_images, *read_by_conditions):
         tied = [g for g in groups if g & read]
         groups = [*(g for g in groups if not g & read), read.union(*tied)]
     items, found = dimensions.from_items(), []
-    for number, image in enumerate(images):
-        group = next((g for g in groups if g & _read(image)), set())
-        places = [n for n, i in enumerate(images) if (_read(i) & group if group else n == number)]
+    for number, own in enumerate(read_by_images):
+        group = next((g for g in groups if g & own), set())
+        places = [n for n, read in enumerate(read_by_images) if (read & group if group else n == number)]
         if places[0] != number:
             continue
         query = select(*(alias(images[n], f"g{n}") for n in places)).distinct(copy=False)
         for name in (name for name in items if name in group):
-            crossed = query.args.get("from_") is not None
-            query = (
-                join(query, items[name], kind="CROSS") if crossed else query.from_(items[name], copy=False)
-            )
-        tying = [c for c in conditions if _read(c) & group]
+            crossed(query, items[name])
+        tying = [c for c, read in zip(conditions, read_by_conditions, strict=True) if read & group]
         query = query.where(*tying, copy=False) if tying else query
         order = [exp.Ordered(this=exp.Literal.number(n + 1)) for n in range(len(places))]
-        query = query.order_by(*order, copy=False)
+        query.set("order", exp.Order(expressions=order))
         found.append((tuple(places), limited(query, MAX_CELLS + 1)))
     return found
 
@@ -256,7 +254,7 @@ class _Dimensions:
             return None
         listed = select(copied(semi.output), source=items[0])
         for item in items[1:]:
-            listed = join(listed, item, kind="CROSS")
+            crossed(listed, item)
         listed = listed.where(*map(copied, rows.conditions), copy=False)
         return exp.In(this=image, query=listed.subquery(copy=False))
 
@@ -582,7 +580,7 @@ class _Dimensions:
         """A finite set that the form of the expression gives: booleans, fields of a date, constant branches."""
         function = BY_TYPE.get(type(node))
         values: list[exp.Expr] | None = None
-        if isinstance(node, LOGICAL):
+        if type(node) in LOGICAL:
             values = [exp.true(), exp.false()]
         elif function is not None and function.values is not None:
             values = function.values(node, self._type, self.parameters)

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.parameter import Parameters
+from rewriter.ir.trees import kinds
 from rewriter.ir.types import CASTS, DATED, Type, common, moved
 from rewriter.refusal import Refusal
 from rewriter.scalar import function_checks as checks
@@ -580,14 +581,10 @@ FUNCTIONS = (
 """In the order of docs/sql.md."""
 
 BY_TYPE = {function.node: function for function in FUNCTIONS}
-CHECKED = tuple(f.node for f in FUNCTIONS if f.check)
-COMPARISONS = tuple(f.node for f in FUNCTIONS if f.form == "compared")
+CHECKED = kinds(*(f.node for f in FUNCTIONS if f.check))
+COMPARISONS = kinds(*(f.node for f in FUNCTIONS if f.form == "compared"))
 """What can raise only where DuckDB converts a value to compare it."""
-LOGICAL: tuple[type, ...] = (
-    exp.Predicate,
-    exp.Boolean,
-    *(f.node for f in FUNCTIONS if f.result is Type.BOOL),
-)
+LOGICAL = kinds(exp.Predicate, exp.Boolean, *(f.node for f in FUNCTIONS if f.result is Type.BOOL))
 PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Column: ("this", "table"),
     exp.Identifier: ("this", "quoted"),
@@ -603,7 +600,7 @@ PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
 }
 """The parts of an expression other than operators and functions, with their arguments."""
 _ALLOWED = {k: frozenset(v) for k, v in {**PARTS, **{f.node: f.arguments for f in FUNCTIONS}}.items()}
-PLAIN = (
+PLAIN = kinds(
     exp.Literal,
     exp.Parameter,
     exp.Null,
@@ -617,13 +614,7 @@ PLAIN = (
 """A constant that is written down as such."""
 CHANGING = (exp.CurrentDate, exp.CurrentTimestamp, exp.Localtimestamp)
 """What has another value in the next statement."""
-FOLDED: tuple[type, ...] = (
-    exp.Paren,
-    exp.DataType,
-    exp.If,
-    *CHANGING,
-    *(f.node for f in FUNCTIONS if f.folds),
-)
+FOLDED = kinds(exp.Paren, exp.DataType, exp.If, *CHANGING, *(f.node for f in FUNCTIONS if f.folds))
 """Expressions that the front evaluates once where they read no column; none of them changes within a statement."""
 
 
@@ -655,8 +646,9 @@ def check_function(part: exp.Expr, of: Of, parameters: Parameters) -> None:
 
 def check_row_local(node: exp.Expr) -> None:
     """Refuse (PV020) an expression over private rows that has a node or an argument outside the allow-list."""
-    for part in own_parts(node):
-        spend()
+    parts = own_parts(node)
+    spend(len(parts))
+    for part in parts:
         allowed = _ALLOWED.get(type(part))
         if allowed is None or (isinstance(part, exp.Anonymous) and part.name.lower() not in BY_NAME):
             raise not_row_local(part)

@@ -21,7 +21,7 @@ def plain_times(node: exp.Expr, relation: Relation) -> exp.Expr:
     For a timestamp without time zone the Z is ignored, as in PostgreSQL; with time zone it means UTC. The client's
     own text stays as it is.
     """
-    for comparison in walk(node, *COMPARISONS):
+    for comparison in [part for part in walk(node) if type(part) in COMPARISONS]:
         compared = operands(comparison)
         types = {_column_type(one, relation) for one in compared} - {None}
         if len(types) == 1 and types <= STAMPS:

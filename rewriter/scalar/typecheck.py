@@ -9,7 +9,7 @@ from sqlglot import exp
 from rewriter.effort import spend
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters as Parameters
-from rewriter.ir.relation import Relation
+from rewriter.ir.relation import Relation, leaf_of
 from rewriter.ir.trees import walk
 from rewriter.ir.types import SPAN, TEXTUAL, Type, common, type_named
 from rewriter.refusal import Refusal
@@ -61,12 +61,13 @@ class Types:
     def _of(self, node: exp.Expr) -> Type:
         spend()
         if isinstance(node, exp.Column):
-            return type_named(self.relation.source(node.table).column(node.name).type)
+            alias, name = leaf_of(node)
+            return type_named(self.relation.source(alias).column(name).type)
         if isinstance(node, exp.Parameter):
             return type_named(self.parameters[int(node.name) - 1].type)
         if isinstance(node, exp.Literal):
             return Type.LITERAL if node.is_string else type_of_number(node.this)
-        if isinstance(node, LOGICAL):
+        if type(node) in LOGICAL:
             return Type.BOOL
         if isinstance(node, (exp.Paren, exp.Min, exp.Max)):
             return self.of(node.this)
@@ -100,16 +101,17 @@ def type_of_number(text: str) -> Type:
 def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     """Refuse (PV020) nodes of the allow-list that have types of values or arguments that are not allowed."""
     types = Types(relation, parameters)
-    for part in walk(node):
-        spend()
-        if isinstance(part, COMPARISONS):
+    nodes = walk(node)
+    spend(len(nodes))
+    for part in nodes:
+        if type(part) in COMPARISONS:
             _check_compared(part, types)
         if isinstance(part, (exp.And, exp.Or, exp.Not)):
             for operand in part.iter_expressions():
                 _check_truth(operand, types)
         elif isinstance(part, exp.Is) and isinstance(part.expression, exp.Boolean):
             _check_truth(part.this, types)
-        if isinstance(part, CHECKED):
+        if type(part) in CHECKED:
             check_function(part, types.of, parameters)
         elif isinstance(part, exp.Literal):
             if not part.is_string and len(part.this) > MOST_DIGITS:
@@ -143,7 +145,7 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
     values, guards = sum(value for value, _ in parts), sum(guard for _, guard in parts)
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):
         return 1 + values, guards + 8 * (1 + values)
-    if isinstance(node, CHECKED):
+    if type(node) in CHECKED:
         # What is made of a time in a zone has no guard of its own; an engine may write what it rounds three times.
         zoned = any(map(time_zones.in_zone, node.iter_expressions()))
         times = 1 if zoned else 3 if isinstance(node, (exp.Floor, exp.Ceil)) else 4

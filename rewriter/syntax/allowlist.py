@@ -114,7 +114,7 @@ def position(node: exp.Expr) -> int | None:
 
 def is_constant(node: exp.Expr) -> bool:
     """Whether a part of the client's tree stands for something else."""
-    return node.meta_get(CONSTANT) is not None
+    return node._meta is not None and node._meta.get(CONSTANT) is not None
 
 
 def own_parts(node: exp.Expr) -> list[exp.Expr]:

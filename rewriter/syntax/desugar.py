@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.ir.trees import walk
+from rewriter.ir.trees import kinds, walk
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
 
 MAX_ALTERNATIVES = 64
 COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
-SUGAR = (
+SUGAR = kinds(
     *(*COMPARED, exp.Between, exp.SimilarTo, exp.Escape, exp.Case),
     *(exp.Date, exp.TimestampTrunc, exp.DateTrunc, exp.Anonymous),
 )
@@ -33,7 +33,7 @@ def plain(node: exp.Expr) -> exp.Expr:
     >>> plain(exp.maybe_parse("CASE a WHEN 1 THEN x <> ALL (ARRAY[1, 2]) END", dialect="postgres")).sql()
     'CASE WHEN a = 1 THEN NOT x IN (1, 2) END'
     """
-    if not walk(node, *SUGAR):
+    if SUGAR.isdisjoint(map(type, walk(node))):
         return node
     made = _plain(node)
     # Also what has been made has parts as the client wrote them.

@@ -66,14 +66,15 @@ def _said(tree: exp.Expr) -> exp.Expr:
     """The tree with functions by the names that they were called by, and operators where nothing was called."""
     copy = copied(tree)
     for node in reversed([n for n in walk(copy) if not n.is_primitive]):
-        name = str(node.meta_get(CALLED, "")).lower()
+        meta = node._meta or {}
+        name = str(meta.get(CALLED, "")).lower()
         if name in _NAMES:
             node.replace(exp.Anonymous(this=name, expressions=_arguments(node)))
         elif type(node) in _OPERATORS and not name:
             node.replace(_operator(node, _OPERATORS[type(node)]))
-        elif node.meta_get(WRITTEN) is not None:
+        elif meta.get(WRITTEN) is not None:
             node.replace(_as_written(node))
-        elif node.meta_get(UNKNOWN) is not None:
+        elif meta.get(UNKNOWN) is not None:
             node.replace(exp.var("UNKNOWN"))
         elif isinstance(node, exp.Trim) and not name and node.args.get("position"):
             node.replace(_trim(node))

@@ -31,7 +31,9 @@ from rewriter.ir.trees import (
     case,
     cast,
     coalesce,
+    copied,
     data_type,
+    kinds,
     not_,
     or_,
     paren,
@@ -52,7 +54,7 @@ from rewriter.scalar.typecheck import Parameter, Parameters, Types, operands
 
 ADDENDS = "DECIMAL(28, 0)"
 """Sums of these have 38 digits: 10^10 of the largest BIGINT."""
-ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
+ARITHMETIC = kinds(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
 LONGEST_JOINED = 100_000
 """Characters of a text that others are joined to: the whole stays within what a value may have."""
 LONGEST_REPLACED = 1_000_000
@@ -282,7 +284,7 @@ class Engine(ABC):
     def may_raise(self, node: exp.Expr) -> bool:
         """Whether the form of `node` itself converts or computes something, by its row in the registry."""
         function = BY_TYPE.get(type(node))
-        if isinstance(node, COMPARISONS):
+        if type(node) in COMPARISONS:
             return node.args.get("query") is None and not alike_operands(node, self.types)
         if function is None or not function.computes:
             return False
@@ -327,11 +329,11 @@ class Engine(ABC):
         """A constant, as digits alone: with an exponent it would be a double."""
         if isinstance(node, exp.Literal) and not node.is_string and "e" in node.this.lower():
             return exp.Literal.number(format(Decimal(node.this), "f"))
-        return node.copy()
+        return copied(node)
 
     def is_arithmetic(self, node: exp.Expr) -> bool:
         """Whether a node computes a number from numbers; a negative constant is one already."""
-        if not isinstance(node, ARITHMETIC) or self.type_of(node) not in NUMBERS:
+        if type(node) not in ARITHMETIC or self.type_of(node) not in NUMBERS:
             return False
         negative = isinstance(node, exp.Neg) and isinstance(node.this.unnest(), exp.Literal)
         return not negative and not (isinstance(node, exp.Sub) and self.type_of(node.this) is Type.DATE)
@@ -487,7 +489,7 @@ class Engine(ABC):
     def nullif(self, node: exp.Expr) -> exp.Expr:
         # A condition is compared as a whole: a = b = c is no SQL, and a = b IS NULL is another condition.
         operands = (node.this.copy(), node.expression.copy())
-        one, other = (exp.Paren(this=v) if isinstance(v, LOGICAL) else v for v in operands)
+        one, other = (exp.Paren(this=v) if type(v) in LOGICAL else v for v in operands)
         equal = self.write(exp.EQ(this=one, expression=other))
         return case((equal, exp.null()), otherwise=self.write(node.this))
 

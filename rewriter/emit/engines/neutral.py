@@ -48,7 +48,7 @@ class Neutral(Postgres):
             if not isinstance(part, exp.Parameter):
                 return part
             parameter = parameters[int(part.name) - 1]
-            if isinstance(part.parent, COMPARISONS):
+            if type(part.parent) in COMPARISONS:
                 return plain_constant(compared(parameter))
             value = plain_constant(parameter)
             whole = isinstance(value, exp.Literal) and value.is_int
