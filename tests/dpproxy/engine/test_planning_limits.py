@@ -54,7 +54,7 @@ def planning(proxy: Served) -> Iterator[list[str]]:
 def _plan_for_ever() -> None:
     pause = threading.Event()
     with effort.bounded() as budget:
-        budget.left = 1 << 62
+        budget.left = budget.look = 1 << 62
         while True:
             pause.wait(0.001)
             effort.spend(1000)
