@@ -78,7 +78,8 @@ _PINNED = {
 }
 _SETTINGS = {
     "shared_buffers": "64MB",
-    "temp_file_limit": "1GB",
+    # Of a session, of which a login may have many: cursors WITH HOLD keep theirs, beside the ledger.
+    "temp_file_limit": "128MB",
     "max_locks_per_transaction": "256",
     "max_wal_senders": "0",
     "wal_level": "minimal",

@@ -207,6 +207,11 @@ def test_row_security_cannot_be_turned_off(analyst: psycopg.Connection) -> None:
     assert code_of(analyst, "SELECT * FROM users") == DENIED
 
 
+def test_a_session_cannot_fill_the_disk(analyst: psycopg.Connection) -> None:
+    rows = "SELECT repeat(md5(i::text), 100) FROM generate_series(1, 60000) AS i"
+    assert code_of(analyst, f"DECLARE c CURSOR WITH HOLD FOR {rows}") == "53400"
+
+
 def test_other_databases_are_closed(front: Front) -> None:
     for database in ("postgres", "template1"):
         role, password = front.role_for("alice")
