@@ -22,6 +22,8 @@ _PINNED = {
     "from_collapse_limit": "20",
     "join_collapse_limit": "20",
     "row_security": "off",
+    "array_nulls": "on",
+    "transform_null_equals": "off",
     "jit": "off",
     "xmlbinary": "base64",
 }
