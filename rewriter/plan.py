@@ -119,6 +119,8 @@ class HistogramQuery:
         integers: every column is an integer.
         unique: the columns along privacy unit paths that must be unique while the query runs. If a value repeated, a
             row would belong to two units.
+        trials: queries that must not fail while the query runs: what the owner wrote would, for a row that the query
+            might reach or not.
         kept: what an engine that keeps tables for the length of a release may run in place of `sql`.
     """
 
@@ -128,6 +130,7 @@ class HistogramQuery:
     limit: int | None
     integers: bool = False
     unique: frozenset[UniqueKey] = frozenset()
+    trials: frozenset[str] = frozenset()
     kept: Kept | None = None
 
 

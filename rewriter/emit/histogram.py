@@ -97,6 +97,8 @@ def histogram_query(
     if kept.ranked and kept.most is not None:
         ctes.append(("tr", emitter.truncated(node, keys, types, kept.most)))
     unchecked = tuple((table.schema, table.name) for table in emitter.unchecked.values())
+    for table in emitter.unchecked.values():
+        emitter.try_owners_sql(table, table.unit)
     ctes.append(("h", _histogram(policy, dialect, tuple(keys), measures, ctes[-1][0], unchecked)))
     if not keys:
         query = select(alias(exp.Literal.number(1), "cell"), *(_filled(c) for c in counts), source="h")
@@ -109,7 +111,7 @@ def histogram_query(
     known = cells is not None or not keys
     written = [(name, dialect.fragment(body)) for name, body in ctes]
     return HistogramQuery(
-        dialect.sql(query, written), arrays, emitter.rank_used, limit, known, emitter.unique
+        dialect.sql(query, written), arrays, emitter.rank_used, limit, known, emitter.unique, emitter.trials
     )
 
 
@@ -224,6 +226,7 @@ class Emitter:
         rank: which parameter holds the secret of the keyed order.
         rank_used: the keyed order has been written.
         unique: the keys that paths have been found to rest on so far.
+        trials: the queries that fail where the owner's SQL fails for a row of a table that has been read so far.
         unchecked: the tables of units in which the units of the rows have not been looked up yet.
         read: the stored columns that have been written so far.
     """
@@ -234,6 +237,7 @@ class Emitter:
     dialect: Engine
     rank_used: bool = False
     unique: frozenset[UniqueKey] = frozenset()
+    trials: frozenset[str] = frozenset()
     unchecked: dict[tuple[str, ...], Table] = field(default_factory=dict)
     read: set[tuple[str, str, str, str]] = field(default_factory=set)
 
@@ -261,7 +265,8 @@ class Emitter:
 
     def keyed_order(self, values: Sequence[Typed], of: Typed | None = None) -> list[exp.Expr]:
         """ORDER BY the keyed hash of `values` (of one unit, where it is given), then by themselves."""
-        order = [self.dialect.ordered(self.hashed([of, *values] if of else values), Type.TEXT)]
+        hashed = self.hashed([self.dialect.told(*of), *values] if of else values)
+        order = [self.dialect.ordered(hashed, Type.TEXT)]
         order += [self.dialect.ordered(copied(value), found) for value, found in values]
         return [exp.Ordered(this=one) for one in order]
 
@@ -296,7 +301,7 @@ class Emitter:
         """A query of `name` without the rows of units that `unchecked` tables do not have."""
         for units in self.unchecked.values():
             (key,) = units.unit
-            rows = self.dialect.rows(units, [key], "u")
+            rows = self.stored_rows(units, [key], "u")
             known = self.known([column(UNIT, name)], [self.stored("u", units, key)], rows)
             query = query.where(known, copy=False)
         return query
@@ -398,8 +403,8 @@ class Emitter:
     def public_scan(self, source: Source, columns: Sequence[str]) -> exp.Expr:
         scanned = self.columns(source, "s", columns)
         if all(isinstance(value, exp.Column) for value in scanned):
-            return self.dialect.rows(source.table, columns, source.alias)
-        rows = self.dialect.rows(source.table, columns, "s")
+            return self.stored_rows(source.table, columns, source.alias)
+        rows = self.stored_rows(source.table, columns, "s")
         return select(*scanned, source=rows).subquery(source.alias, copy=False)
 
     def columns(self, source: Source, of: str, columns: Sequence[str]) -> list[exp.Expr]:
@@ -421,6 +426,7 @@ class Emitter:
         text, alone = _unit_rows(self.policy, self.dialect, named, tuple(columns), units_later)
         self.read |= alone.read
         self.unique |= alone.unique
+        self.trials |= alone.trials
         self.unchecked |= alone.unchecked
         return copied(text)
 
@@ -434,7 +440,7 @@ class Emitter:
         scan = (
             self.first_rows(table, "s")
             if chosen
-            else self.dialect.rows(table, [*stored, *self.leading(table)], "s")
+            else self.stored_rows(table, [*stored, *self.leading(table)], "s")
         )
         query = select(*self.columns(source, "s", stored), source=scan)
         parts, query = self.owner(table, "s", query, units_later=units_later)
@@ -445,14 +451,23 @@ class Emitter:
 
     def first_rows(self, table: Table, name: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
-        values = [(self.scanned("s0", table, c), type_named(c.type)) for c in table.columns]
+        values = [self.dialect.told(self.scanned("s0", table, c), type_named(c.type)) for c in table.columns]
         unit = [self.stored("s0", table, name) for name in table.unit]
         order = exp.Order(expressions=self.keyed_order(values))
         rank = exp.Window(this=exp.RowNumber(), partition_by=unit, order=order, over="OVER")
-        scan = self.dialect.rows(table, [c.name for c in table.columns if not c.virtual], "s0")
+        scan = self.stored_rows(table, [c.name for c in table.columns if not c.virtual], "s0")
         ranked = select("*", alias(rank, "_n"), source=scan).subquery("s1", copy=False)
         first = select("*", source=ranked).where(column("_n", "s1").eq(1), copy=False)
         return first.subquery(name, copy=False)
+
+    def stored_rows(self, table: Table, columns: Sequence[str], name: str) -> exp.Expr:
+        """The rows of a table, with these columns, as the item `name` of FROM."""
+        self.try_owners_sql(table, columns)
+        return self.dialect.rows(table, columns, name)
+
+    def try_owners_sql(self, table: Table, columns: Sequence[str]) -> None:
+        trial = self.dialect.trial(table, columns)
+        self.trials |= set() if trial is None else {trial}
 
     def stored(self, of: str, table: Table, name: str) -> exp.Expr:
         """A column of `table`, hidden ones too."""
@@ -491,7 +506,7 @@ class Emitter:
             source = target
             joined = self.dialect.joins_units and frozenset(keys) in target.keys
             if last and set(keys) == set(target.unit) and not joined:
-                units = self.dialect.rows(target, keys, "u")
+                units = self.stored_rows(target, keys, "u")
                 query = query.where(self.known(current, stored("u", target, keys), units), copy=False)
                 current = [copied(current[keys.index(part)]) for part in target.unit]
                 break
@@ -499,7 +514,7 @@ class Emitter:
             name = f"p{number}"
             match = [key.eq(value) for key, value in zip(stored(name, target, keys), current, strict=True)]
             following = target.unit if last else [column for column, _ in table.path[number + 1].pairs]
-            query = join(query, self.dialect.rows(target, [*keys, *following], name), and_(*match))
+            query = join(query, self.stored_rows(target, [*keys, *following], name), and_(*match))
             current = stored(name, target, following)
         return list(zip(current, types, strict=True)), query
 

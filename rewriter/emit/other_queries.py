@@ -115,7 +115,7 @@ def items_query(
     query.add_all(with_ranks("c", [UNIT, *query.keys], [rank], most))
     unit: exp.Expr = column(UNIT, table="k")
     if query.unit[1] not in INTEGERS:
-        unit = backend.dialect.text(unit, query.unit[1])
+        unit = backend.dialect.text(*backend.dialect.told(unit, query.unit[1]))
     found = query.by_cell("k", cells).select(
         alias(unit, "unit"), alias(column("x0", table="k"), "item"), copy=False
     )
@@ -291,6 +291,7 @@ class CellQuery:
             None,
             integers,
             self.emitter.unique,
+            self.emitter.trials,
             kept,
         )
 

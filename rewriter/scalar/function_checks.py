@@ -23,7 +23,7 @@ from rewriter.syntax.allowlist import FIELDS, TRUNCATIONS, describe, position
 CAST_FROM = {
     **dict.fromkeys(NUMBERS, NUMBERS),
     **dict.fromkeys(INTEGERS, NUMBERS | {Type.BOOL}),
-    Type.TEXT: INTEGERS | ZONELESS | {Type.TEXT, Type.BOOL, Type.UUID, Type.JSON, Type.JSONB},
+    Type.TEXT: INTEGERS | ZONELESS | {Type.TEXT, Type.BOOL, Type.UUID, Type.JSON},
     **dict.fromkeys(DATED, DATED),
     Type.BOOL: {Type.BOOL},
     Type.UUID: {Type.UUID},

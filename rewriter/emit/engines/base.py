@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from decimal import Decimal
 from typing import Self
@@ -55,9 +55,9 @@ from rewriter.scalar.typecheck import Parameter, Parameters, Types, operands
 ADDENDS = "DECIMAL(28, 0)"
 """Sums of these have 38 digits: 10^10 of the largest BIGINT."""
 ARITHMETIC = kinds(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)
-LONGEST_JOINED = 100_000
-"""Characters of a text that others are joined to: the whole stays within what a value may have."""
-LONGEST_REPLACED = 1_000_000
+LONGEST_COMPUTED = 100_000
+"""Characters of a text that is joined or replaced in, without constants: a row of as many as there can be in one stays
+within the gigabyte that PostgreSQL allocates at most."""
 NOWHERE = Relation(())
 _TRIMS = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}
 
@@ -165,6 +165,20 @@ class Engine(ABC):
             query.offset(0, copy=False)
         return query.subquery(name, copy=False)
 
+    def trial(self, table: Table, columns: Iterable[str]) -> str | None:
+        """A query that fails if what the owner wrote fails for a row of the table, whatever else is asked of it; None
+        where nothing of it is evaluated, or nothing of it fails.
+
+        A query of `rows` need not reach them: nothing is joined with no row.
+        """
+        read = set(columns)
+        computed = [c.name for c in table.columns if c.expression is not None and c.name in read]
+        if self.has_try or not self.fenced or not self.open or (table.where is None and not computed):
+            return None
+        values: list[exp.Expr] = [exp.column(name, "s", quoted=True) for name in computed]
+        counts = (exp.Count(this=value) for value in values or [exp.Star()])
+        return self.sql(select(*counts, source=self.rows(table, computed, "s")))
+
     def closed(self) -> Self:
         """The same engine for SQL that analysts see."""
         made = copy(self)
@@ -201,6 +215,10 @@ class Engine(ABC):
     def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         """A key as a value of which all of a group have the same text: floats have one zero."""
         return exp.Add(this=value, expression=exp.Literal.number("0.0")) if of in FLOATS else value
+
+    def told(self, value: exp.Expr, of: Type) -> tuple[exp.Expr, Type]:
+        """A stored value as one whose text can be joined to others, and that one's type."""
+        return value, of
 
     def least(self, value: exp.Expr, of: Type) -> exp.Expr:
         """The aggregate that gives the least of some keys, NULL aside; of equal keys that key."""
@@ -820,26 +838,24 @@ class Engine(ABC):
 
     def joined(self, node: exp.Expr) -> exp.Expr:
         concat = isinstance(node, exp.Concat)
-        parts = [
-            self.joinable(part, concat)
-            for part in (node.expressions if concat else [node.this, node.expression])
-        ]
+        operands = node.expressions if concat else list(_joined(node))
+        parts = [cast(self.write(part), "TEXT") for part in operands]
         if concat:
             parts = [coalesce(part, exp.Literal.string("")) for part in parts]
         found = parts[0]
         for part in parts[1:]:
             found = exp.DPipe(this=found, expression=part)
-        return paren(found)
-
-    def joinable(self, node: exp.Expr, alone: bool) -> exp.Expr:
-        value = self.write(node)
-        # What is joined itself has parts that are short, and not many; constants are short.
-        joined = isinstance(node.unnest(), (exp.DPipe, exp.Concat))
-        if joined or self.type_of(node) is not Type.TEXT or not walk(node, exp.Column):
-            return cast(value, "TEXT")
         # Written again rather than copied: nested ones then count as many steps as they are long.
-        short = exp.LTE(this=exp.Length(this=self.write(node)), expression=number(LONGEST_JOINED))
-        return when(short, cast(value, "TEXT"))
+        long = [p for p in operands if self.type_of(p) is Type.TEXT and walk(p, exp.Column)]
+        lengths: list[exp.Expr] = [exp.Length(this=self.write(part)) for part in long]
+        if concat:
+            lengths = [coalesce(length, number(0)) for length in lengths]
+        if not lengths:
+            return paren(found)
+        whole = lengths[0]
+        for length in lengths[1:]:
+            whole = exp.Add(this=whole, expression=length)
+        return when(exp.LTE(this=whole, expression=number(LONGEST_COMPUTED)), found)
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)
@@ -848,9 +864,9 @@ class Engine(ABC):
         return when(short, exp.Anonymous(this="REPLACE", expressions=[value.copy(), *texts]))
 
     def replaceable(self, node: exp.Expr) -> int:
-        """How many characters of a text may be replaced, so that the result has ten million at most."""
-        longest = len(constant_text(node.args["replacement"], self.parameters) or "x")
-        return min(LONGEST_REPLACED, 10 * LONGEST_REPLACED // longest)
+        """How many characters a text may have that is replaced in, at each of which a pattern may be found."""
+        replacement = constant_text(node.args["replacement"], self.parameters) or "x"
+        return LONGEST_COMPUTED // (len(replacement) + isinstance(node, exp.RegexpReplace))
 
     def pattern(self, node: exp.Expr) -> str:
         found = regexp.tokens(constant_text(node.expression, self.parameters) or "x") or []
@@ -918,6 +934,15 @@ class Engine(ABC):
         )
         parts = [self.bytewise(value.copy()), *texts, *flags]
         return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=parts))
+
+
+def _joined(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The operands of a chain of ||."""
+    if isinstance(node.unnest(), exp.DPipe):
+        yield from _joined(node.unnest().this)
+        yield from _joined(node.unnest().expression)
+    else:
+        yield node
 
 
 def _chosen(at: exp.Expr, steps: time_zones.Steps) -> exp.Expr:

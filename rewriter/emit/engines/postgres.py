@@ -7,22 +7,30 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from rewriter.binder.listed_rows import in_postgres
-from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.base import LONGEST_COMPUTED, Engine
 from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, number, operation, when
 from rewriter.ir.relation import leaf
-from rewriter.ir.trees import and_, case, cast, coalesce, func, or_, paren, walk
+from rewriter.ir.trees import and_, case, cast, coalesce, column, func, or_, paren, select, walk
 from rewriter.ir.types import INTEGERS, SPAN, Type, type_named
 from rewriter.policy import Column
+from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
 
 LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
 MOST_DIGITS = "1e131000"
 """A numeric has some 70 digits more."""
-LONG = frozenset({Type.TEXT, Type.TEXT_ARRAY, Type.JSON, Type.JSONB, Type.OTHER})
-"""Types of stored values that have no size."""
+LONG = frozenset({Type.TEXT, Type.TEXT_ARRAY, Type.JSON})
+"""Types of stored values in expressions of texts that have no size."""
+LONGEST = 4 * LONGEST_COMPUTED
+"""Bytes of a text that rows are grouped by or keyed with: 1,664 of them are one row's at most."""
+MOST_ELEMENTS = 1000
+"""Of an array that rows are grouped by."""
+_UNTOLD = frozenset({Type.JSONB, Type.JSONB_ARRAY})
+"""Types of which no test that is cheap tells how long the text of a value is: 8 bytes can be 131,000 digits."""
 MOST_BYTES = 100_000_000
 """Of a text whose characters PostgreSQL widens to eight bytes each: it allocates a gigabyte at most."""
+_UNSIZED = frozenset({Type.TEXT, Type.NUMERIC, Type.BYTEA, Type.JSON})
 _STAND_INS = {
     "BIGINT": "0",
     "DOUBLE": "0",
@@ -70,7 +78,7 @@ class Postgres(Engine):
         if not column.caseless:
             return self.bytewise(text)
         # As citext does it.
-        return self.bytewise(when(_short(text), exp.Lower(this=collated(text.copy(), "default"))))
+        return self.bytewise(when(_short(text, Type.TEXT), exp.Lower(this=collated(text.copy(), "default"))))
 
     def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
         return in_postgres(columns, texts)
@@ -90,7 +98,27 @@ class Postgres(Engine):
             return exp.Anonymous(this="TRIM_SCALE", expressions=[value])
         if of is Type.INTERVAL:
             return _justified(value)
-        return cast(value, "TEXT") if _opaque(of) else super().key(value, of)
+        if of in _UNTOLD:
+            raise Refusal(
+                "PV020",
+                f"values of type {of.postgres} cannot be grouped by or counted",
+                hint="Let the owner declare a view or a column of what is in them.",
+            )
+        if of is Type.TEXT:
+            return when(_fits(value, of), value.copy())
+        return when(_fits(value, of), cast(value.copy(), "TEXT")) if _opaque(of) else super().key(value, of)
+
+    def told(self, value: exp.Expr, of: Type) -> tuple[exp.Expr, Type]:
+        if of in _UNTOLD:
+            name = "HASH_ARRAY_EXTENDED" if of.element else "JSONB_HASH_EXTENDED"
+            return cast(exp.Anonymous(this=name, expressions=[value, number(0)]), "TEXT"), Type.TEXT
+        if of is Type.TEXT:
+            digest = exp.MD5(this=value.copy())
+            return case((_fits(value, of), value.copy()), otherwise=digest), Type.TEXT
+        if _opaque(of) and of is not Type.RECORD:
+            # Rows that differ in long values alone are one like the other.
+            return when(_fits(value, of), cast(value.copy(), "TEXT")), Type.TEXT
+        return value, of
 
     def least(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of is Type.BOOL:
@@ -177,7 +205,7 @@ class Postgres(Engine):
         Computed texts are shorter.
         """
         found = {(c.table, c.name): c for c in walk(node, exp.Column) if self.type_of(c) in LONG}
-        guards = [_short(cast(self.write(c), "TEXT")) for c in found.values()]
+        guards = [_short(self.write(c), self.type_of(c)) for c in found.values()]
         return when(and_(*guards), value) if guards else value
 
     def trim(self, node: exp.Expr) -> exp.Expr:
@@ -246,9 +274,35 @@ class Postgres(Engine):
         return collated(value, "C")
 
 
-def _short(text: exp.Expr) -> exp.Expr:
-    size = exp.Anonymous(this="OCTET_LENGTH", expressions=[text])
-    return exp.LTE(this=size, expression=number(MOST_BYTES))
+def _short(value: exp.Expr, of: Type) -> exp.Expr:
+    """Whether a value's text may be widened."""
+    if of.element:
+        return _fits(value, of)
+    return exp.LTE(this=_bytes(cast(value, "TEXT")), expression=number(MOST_BYTES))
+
+
+def _fits(value: exp.Expr, of: Type) -> exp.Expr:
+    """Whether a value's text has `LONGEST` bytes or so at most, found without writing it."""
+    if of is Type.BYTEA:
+        return exp.LTE(this=_bytes(value), expression=number(LONGEST // 2))
+    if of.element is None:
+        return exp.LTE(this=_bytes(cast(value, "TEXT")), expression=number(LONGEST))
+    count = exp.Anonymous(this="CARDINALITY", expressions=[value])
+    few = exp.LTE(this=count, expression=number(MOST_ELEMENTS))
+    if of.element not in _UNSIZED:
+        return few
+    # Each element is short by itself, since it is a value; all of them together need not be.
+    one = column("_e")
+    size = number(2) * _bytes(one) if of.element is Type.BYTEA else _bytes(cast(one, "TEXT"))
+    elements = exp.Anonymous(this="UNNEST", expressions=[value.copy()])
+    rows = exp.Table(this=elements, alias=exp.TableAlias(this=exp.to_identifier("_e")))
+    together = exp.LTE(this=exp.Sum(this=size), expression=number(LONGEST))
+    whole = select(coalesce(together, exp.true()), source=rows).subquery(copy=False)
+    return exp.EQ(this=case((few, whole)), expression=exp.true())
+
+
+def _bytes(text: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this="OCTET_LENGTH", expressions=[text])
 
 
 def _exact(text: str) -> exp.Expr:

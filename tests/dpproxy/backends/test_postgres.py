@@ -369,6 +369,41 @@ def test_a_path_is_followed_while_its_keys_are_kept_in_the_querys_snapshot(
         fetched()
 
 
+FILTERED = """
+[backend]
+url = "{}"
+[budget]
+mode = "track"
+[tables.u]
+privacy_unit = "id"
+[tables.t]
+privacy_unit = "id"
+where = "100 / i > 0"
+"""
+
+
+def test_a_row_filter_that_raises_fails_whatever_is_joined(server: Databases, tmp_path: Path) -> None:
+    """If it failed only where the analyst's person has a row in `u`, that would be an exact answer about them."""
+    database = server.make(
+        [
+            "CREATE TABLE u (id bigint, town text)",
+            "CREATE TABLE t (id bigint, i int)",
+            "INSERT INTO t SELECT g, g FROM generate_series(0, 300) g",
+        ]
+    )
+    file = tmp_path / "dpproxy.toml"
+    file.write_text(FILTERED.format(server.url(database)))
+    with Service.start(configured(file), alone=True) as service:
+        for sql in (
+            "SELECT count(*) FROM u JOIN t USING (id) WHERE u.town = 'Ulm'",
+            "SELECT count(*) FROM u WHERE u.town = 'Ulm' AND u.id IN (SELECT id FROM t)",
+            "SELECT count(*) FROM u WHERE (SELECT count(*) FROM t WHERE t.id = u.id) > 0",
+        ):
+            with pytest.raises(ClientError, match="could not run"):
+                asyncio.run(service.ask("ann", sql))
+        asyncio.run(service.ask("ann", "SELECT count(*) FROM u"))
+
+
 LONG = 140_000_000
 EXTREME = """
 [backend]
@@ -380,12 +415,17 @@ privacy_unit = "id"
 max_rows_per_unit = 5
 [tables.long]
 privacy_unit = "id"
+[tables.odd]
+privacy_unit = "id"
+unique = ["id"]
 [tables.t.columns]
 n = {{ bounds = [-5, 60], scale = 2 }}
 i = {{ bounds = [0, 10] }}
 """
 LARGE = "(i * 1e200 * 1e200)"
 GROWN = f"replace(replace(replace(s, 'a', '{'x' * 100}'), 'x', '{'x' * 100}'), 'x', '{'x' * 100}')"
+WIDE = ", ".join(f"replace(y, 'x', '{chr(0x1F600 + n) * 10}')" for n in range(28))
+"""More than a gigabyte in one row, if each had ten million characters."""
 RAISING = (
     f"SELECT count(*) FROM (SELECT id, sum({LARGE}) AS y FROM t WHERE s = 'aaa' GROUP BY id) x WHERE y > 3",
     f"SELECT count(*) FROM (SELECT id, avg({LARGE}) AS y FROM t WHERE s = 'aaa' GROUP BY id) x WHERE y > 3",
@@ -401,6 +441,13 @@ RAISING = (
     "SELECT count(*) FROM t WHERE coalesce(d, ts) > '2020-01-01'",
     "SELECT count(*) FROM t WHERE CASE WHEN i > 0 THEN d ELSE ts END > '2020-01-01'",
     "SELECT count(*) FROM t WHERE round(n, 2) > 5 OR ceil(n) > 5 OR n::numeric(10,2) > 5",
+    f"SELECT count(*) FROM (SELECT id, {GROWN} AS y FROM long WHERE id = 8) x GROUP BY {WIDE}",
+    f"SELECT count(*) FROM (SELECT DISTINCT id, {WIDE} FROM (SELECT id, {GROWN} AS y FROM long WHERE id = 8) x) z",
+    "SELECT n, count(*) FROM odd WHERE id = 7 GROUP BY n",
+    "SELECT count(DISTINCT b), count(DISTINCT n), count(DISTINCT a), count(DISTINCT i) FROM odd",
+    "SELECT count(*) FROM (SELECT DISTINCT id, b, a FROM odd) x",
+    "SELECT count(*) FROM odd WHERE 'x' = ANY (a)",
+    "SELECT s, count(*) FROM long GROUP BY s",
 )
 """Statements at which PostgreSQL would raise for the extreme rows below or, with what they multiply, for any row."""
 
@@ -413,6 +460,9 @@ def test_no_row_makes_postgresql_raise(server: Databases, tmp_path: Path) -> Non
             "INSERT INTO t SELECT g, 5, 5, 'aaa', '2020-01-02', '2020-01-02' FROM generate_series(1, 300) g",
             "CREATE TABLE long (id bigint, s text)",
             f"INSERT INTO long VALUES (7, repeat('ö', {LONG})), (8, repeat('a', 100))",
+            "CREATE TABLE odd (id bigint, j jsonb, n numeric[], b bytea, a text[], i int[])",
+            "INSERT INTO odd SELECT 7, ('[' || repeat('1e131000,', 8299) || '1]')::jsonb, array_agg(d), 'a', '{x,y}', "
+            "'{1}' FROM (SELECT '1e131000'::numeric AS d FROM generate_series(1, 8300)) AS ds",
             "INSERT INTO t (id, i, n, d) VALUES (7, 5, 1e-16383, '5874897-12-31'), (7, 5, 'NaN', 'infinity'), "
             "(7, 5, (repeat('9', 131072) || '.999')::numeric, NULL), (7, 5, '-Infinity', NULL)",
         ]
@@ -424,3 +474,6 @@ def test_no_row_makes_postgresql_raise(server: Databases, tmp_path: Path) -> Non
             asyncio.run(service.ask("ann", sql))
         with pytest.raises(ClientError, match="finite bounds"):
             asyncio.run(service.ask("ann", "SELECT min(i * 1e200 * 1e200) FROM t"))
+        for sql in ("SELECT j, count(*) FROM odd GROUP BY j", "SELECT count(DISTINCT j) FROM odd"):
+            with pytest.raises(ClientError, match="jsonb cannot be grouped by"):
+                asyncio.run(service.ask("ann", sql))

@@ -20,6 +20,7 @@ SELECT COUNT(DISTINCT (action, device)), COUNT(DISTINCT article_id) FILTER (WHER
 SELECT COUNT(DISTINCT (user_id, article_id)), COUNT(DISTINCT CASE WHEN amount > 50 THEN article_id END) FROM events
 SELECT country, COUNT(DISTINCT article_id) FROM events JOIN users USING (user_id) GROUP BY country
 SELECT action, COUNT(DISTINCT date_trunc('week', ts)) FROM events GROUP BY action
+SELECT COUNT(DISTINCT 'of which more than the first sixty-four characters say how long it is: ' || device) FROM events
 SELECT DISTINCT job_title FROM users
 SELECT DISTINCT job_title AS j, birth_year / 10 AS d FROM users ORDER BY 1, 2
 SELECT quantity, device FROM events GROUP BY quantity, device
