@@ -7,7 +7,7 @@ import hmac
 import select
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from functools import partial
@@ -49,7 +49,7 @@ from dpproxy.front.statement import (
 from dpproxy.front.visibility import hidden
 from dpproxy.front.waiting import waiting
 from dpproxy.pgwire.identifiers import identifier, literal, possible_name, qualified, unusable_name
-from rewriter.policy import Policy, Table
+from rewriter.policy import Policy, Table, TableName
 from rewriter.refusal import Refusal
 from rewriter.statements.set_statement import SETTINGS
 
@@ -64,6 +64,18 @@ _UNCHECKED = "SET LOCAL session_replication_role = replica"
 """Foreign keys of the clone are not checked: those of guarded tables would read these, and they hold in the backend."""
 _CHANGE_SECONDS, _LOCK_TIMEOUT, _BETWEEN_SECONDS = 20, "300ms", 0.2
 """How long a change of the clone waits for those who use its tables, at a time, and between two tries."""
+_END_THOSE_IN_THE_WAY = """
+SELECT pg_terminate_backend(a.pid) FROM pg_stat_activity AS a JOIN pg_roles AS r ON r.oid = a.usesysid
+WHERE a.datname = current_database() AND NOT r.rolsuper
+    AND clock_timestamp() - a.xact_start > make_interval(secs => %s) AND EXISTS (
+        SELECT FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation
+        JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        JOIN unnest(%s::text[], %s::text[]) AS changed (schema, name)
+            ON (changed.schema, changed.name) = (n.nspname, c.relname)
+        WHERE l.pid = a.pid AND l.database = a.datid
+    )
+"""
+"""Whoever keeps a transaction open keeps a policy from being narrowed."""
 SESSION_MEMORY = 512_000_000
 _AROUND = "SELECT * FROM ("
 _PINNED = {
@@ -212,21 +224,21 @@ class Front:
     def changing(self, before: Shown, after: Shown, rows: Callable[[Table], Iterable[Row]]) -> Iterator[None]:
         """Makes the clone of one policy that of another for running sessions, once its context ends without an error.
 
-        Within the context nobody reads the tables that change. `rows`: of a public table. Raises FrontError, also where
-        statements that use these tables do not end, and has then changed nothing.
+        Within the context nobody reads the tables that change: statements that use them are waited for, and analysts'
+        sessions that do not let go of them are ended. `rows`: of a public table. Raises FrontError, also where that is
+        to no avail, and has then changed nothing.
         """
         statements = tuple(change_statements(before, after, self._roles.group))
         if not statements:
             yield
             return
-        filled = [
-            table for name in changed_tables(before, after)[1] if (table := after[0].tables[name]).in_front
-        ]
+        dropped, made = changed_tables(before, after)
+        filled = [table for name in made if (table := after[0].tables[name]).in_front]
         path = ", ".join(map(identifier, after[0].search_path))
         stamp = _stamp(path, clone_statements(*after, self._roles.group))
         try:
             with self._open_admin() as admin:
-                _begin_patiently(admin, self._roles.owner, statements)
+                _begin_patiently(admin, self._roles.owner, statements, {*dropped, *made})
                 run(admin, f"COMMENT ON SCHEMA {SYSTEM} IS {literal(stamp)}")
                 run(admin, "RESET ROLE")
                 for table in filled:
@@ -534,13 +546,16 @@ def _stamp(path: str, statements: Sequence[str]) -> str:
     return hashlib.sha256("\0".join((path, COLUMN_DESCRIPTION, INTERVALS, *statements)).encode()).hexdigest()
 
 
-def _begin_patiently(admin: psycopg.Connection, owner: str, statements: Sequence[str]) -> None:
-    """Begins a transaction with statements that nobody's locks are in the way of.
+def _begin_patiently(
+    admin: psycopg.Connection, owner: str, statements: Sequence[str], tables: Collection[TableName]
+) -> None:
+    """Begins a transaction with statements, which change `tables`, that nobody's locks are in the way of.
 
     Whoever waits for a lock holds up all who come after: so it waits for a moment only, often, and never for so long
-    that PostgreSQL looks for a deadlock and ends a statement of a client. Raises LockNotAvailable.
+    that PostgreSQL looks for a deadlock and ends a statement of a client. Analysts' transactions that have used the
+    tables for longer than all of that are ended. Raises LockNotAvailable.
     """
-    latest = time.monotonic() + _CHANGE_SECONDS
+    latest, ended = time.monotonic() + _CHANGE_SECONDS, False
     while True:
         run(admin, "BEGIN")
         try:
@@ -553,7 +568,11 @@ def _begin_patiently(admin: psycopg.Connection, owner: str, statements: Sequence
         except psycopg.errors.LockNotAvailable:
             run(admin, "ROLLBACK")
             if time.monotonic() > latest:
-                raise
+                if ended or not tables:
+                    raise
+                schemas, names = zip(*sorted(tables), strict=True)
+                admin.execute(_END_THOSE_IN_THE_WAY.encode(), (_CHANGE_SECONDS, [*schemas], [*names]))
+                latest, ended = latest + _PATIENCE_SECONDS, True
             time.sleep(_BETWEEN_SECONDS)
 
 

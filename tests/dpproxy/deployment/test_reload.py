@@ -178,6 +178,23 @@ def test_a_table_in_use_keeps_the_old_policy(service: Service, monkeypatch: pyte
     reload(service, AFTER)
 
 
+def test_no_analyst_keeps_the_old_policy(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front, "_CHANGE_SECONDS", 0.5)
+    role, password = service.front.role_for("fay")
+    host = str(service.front.address.parent)  # type: ignore[union-attr]
+
+    def session() -> psycopg.Connection:
+        return psycopg.connect(host=host, user=role, password=password, dbname=service.front.database)
+
+    with session() as holding, session() as other:
+        holding.execute("SELECT * FROM public.halls")
+        other.execute("SELECT 1")
+        reload(service, AFTER)
+        other.execute("SELECT 1")
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            holding.execute("SELECT 1")
+
+
 def test_limits_of_the_file_are_applied_where_it_has_changed_them(service: Service) -> None:
     accounts = service.ledger.accounts
     for name in ("dan", "eve"):
