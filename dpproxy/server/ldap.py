@@ -213,7 +213,8 @@ async def _connected(server: Server) -> AsyncIterator[_Connection]:
         yield connection
         writer.write(ldap.unbind(connection.number + 1))
     finally:
-        writer.close()
+        # What was written is on its way. TLS would wait for the directory to end it, too, for up to half a minute.
+        writer.transport.abort()
 
 
 async def _socket(server: Server) -> socket.socket:
