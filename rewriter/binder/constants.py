@@ -69,7 +69,7 @@ class Constant:
         """Whether the expression calls a function that only PostgreSQL can evaluate."""
         if self.whole:
             return True
-        if self.column is not None or self.listed or self.node.find(exp.Query) is not None:
+        if self.column is not None or self.listed or walk(self.node, exp.Query):
             return False
         return not (FOLDED | PLAIN).issuperset(map(type, walk(self.node)))
 

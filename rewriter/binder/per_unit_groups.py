@@ -22,6 +22,7 @@ from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
 from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
 from rewriter.ir.texts import sql_text
+from rewriter.ir.trees import walk
 from rewriter.ir.types import NUMBERS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
@@ -46,7 +47,7 @@ def grouped_by_unit(
         raise mixes("DISTINCT", relation, tree.args["distinct"])
     groups = PerUnitGroups(relation, keys, aliases[0], parameters)
     layer = Windows(aliases[1], groups.value)
-    windows = any(item.find(exp.Window) for item in tree.expressions)
+    windows = any(walk(item, exp.Window) for item in tree.expressions)
     value = layer.value if windows else groups.value
     shown = [(output_name(item), value(item.unalias())) for item in tree.expressions]
     having = tree.args.get("having")

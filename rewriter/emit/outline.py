@@ -24,7 +24,7 @@ from rewriter.emit.histogram import Scanned, node_text, node_texts
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
 from rewriter.ir.measure import parts as read_by
 from rewriter.ir.relation import Leaf, Relation, Source, conjuncts, leaf, leaves
-from rewriter.ir.trees import and_, copied
+from rewriter.ir.trees import and_, copied, walk
 from rewriter.ir.types import INTEGERS, Type
 from rewriter.logical.aggregate_calls import conjunction, present
 from rewriter.logical.alias_order import apart
@@ -171,7 +171,7 @@ def _found_by(relation: Relation, alias: str) -> set[str] | None:
 
 def _separable(relation: Relation) -> Iterator[frozenset[str]]:
     """The sets of public sources without which the others' rows are the same, but for those that do not meet them."""
-    if any(condition.find(exp.Query) for condition in relation.conditions):
+    if any(walk(condition, exp.Query) for condition in relation.conditions):
         return  # it may read them
     outside = {name for name, _ in leaves(*chain(*(join.outside for join in relation.semi_joins)))}
     public = [s.alias for s in relation.sources if listed(s) and s.alias not in outside]
@@ -211,7 +211,7 @@ def _outline(node: AggregateNode, without: frozenset[str], policy: Policy, param
 
     def measured(measure: Measure) -> Measured | None:
         whole, own = _apart(measure, relation)
-        if without and any(reads(part, without) or part.find(exp.Query) for part in read_by(whole)):
+        if without and any(reads(part, without) or walk(part, exp.Query) for part in read_by(whole)):
             return None
         text, scanned = texts()((whole,))
         parts = _in_order((*common(), *found.parts(own)))
@@ -313,4 +313,4 @@ def of_units(measure: Measure) -> bool:
 
 def filters(condition: exp.Expr) -> bool:
     """Whether a condition filters the rows of one source, and joins none."""
-    return len({name for name, _ in leaves(condition)}) == 1 and condition.find(exp.Query) is None
+    return len({name for name, _ in leaves(condition)}) == 1 and not walk(condition, exp.Query)

@@ -11,7 +11,7 @@ Why: docs/decisions/running-counts-of-known-items.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from sqlglot import exp
 
@@ -19,6 +19,7 @@ from rewriter.binder.contribution_bounds import Bound, rows_per_group
 from rewriter.ir.measure import Running
 from rewriter.ir.relation import Relation
 from rewriter.ir.texts import sql_text
+from rewriter.ir.trees import walk
 from rewriter.ir.types import DATED
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.lasting_streams import declared_horizon, grain_of
@@ -38,7 +39,7 @@ def running_count(
     known: Known,
 ) -> Running | None:
     """The running count of a SELECT that has no other aggregate, else None; `key_of` finds the position of a key."""
-    windows = list(_windows(tree))
+    windows = _windows(tree)
     if not windows or len(keys) < 2:
         return None
     found = {_shape(w, key_of) for w in windows}
@@ -58,17 +59,17 @@ def running_count(
     return Running(shape[0], call.argument, most, events is not None)
 
 
-def _windows(tree: exp.Select) -> Iterator[exp.Window]:
+def _windows(tree: exp.Select) -> list[exp.Window]:
     """The windows of a SELECT where no aggregate stands outside of them; nothing otherwise."""
     parts = [*tree.expressions, *(tree.args[p] for p in ("having", "order") if tree.args.get(p))]
-    found = []
-    for part in parts:
-        for node in part.walk(prune=lambda n: isinstance(n, (exp.Window, exp.Query))):
-            if isinstance(node, exp.Window):
-                found.append(node)
-            elif isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)):
-                return
-    yield from found
+    nodes = [node for part in parts for node in walk(part, stop=_is_apart)]
+    if any(isinstance(node, (exp.AggFunc, exp.Filter, exp.WithinGroup)) for node in nodes):
+        return []
+    return [node for node in nodes if isinstance(node, exp.Window)]
+
+
+def _is_apart(node: exp.Expr) -> bool:
+    return isinstance(node, (exp.Window, exp.Query))
 
 
 def _shape(
