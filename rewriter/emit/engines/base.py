@@ -847,7 +847,8 @@ class Engine(ABC):
             found = exp.DPipe(this=found, expression=part)
         # Written again rather than copied: nested ones then count as many steps as they are long.
         long = [p for p in operands if self.type_of(p) is Type.TEXT and walk(p, exp.Column)]
-        lengths: list[exp.Expr] = [exp.Length(this=self.write(part)) for part in long]
+        # As BIGINT: the lengths of three stored texts can be more than an integer holds.
+        lengths: list[exp.Expr] = [cast(exp.Length(this=self.write(part)), "BIGINT") for part in long]
         if concat:
             lengths = [coalesce(length, number(0)) for length in lengths]
         if not lengths:
