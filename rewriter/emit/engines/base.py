@@ -171,9 +171,11 @@ class Engine(ABC):
 
         A query of `rows` need not reach them: nothing is joined with no row.
         """
+        if self.has_try or not self.fenced or not self.open:
+            return None
         read = set(columns)
         computed = [c.name for c in table.columns if c.expression is not None and c.name in read]
-        if self.has_try or not self.fenced or not self.open or (table.where is None and not computed):
+        if table.where is None and not computed:
             return None
         values: list[exp.Expr] = [exp.column(name, "s", quoted=True) for name in computed]
         counts = (exp.Count(this=value) for value in values or [exp.Star()])

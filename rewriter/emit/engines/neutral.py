@@ -67,6 +67,9 @@ class Neutral(Postgres):
     def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         return value
 
+    def told(self, value: exp.Expr, of: Type) -> tuple[exp.Expr, Type]:
+        return value, of
+
     def text(self, value: exp.Expr, of: Type) -> exp.Expr:
         return cast(value, "VARCHAR")
 
