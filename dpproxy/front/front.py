@@ -552,8 +552,8 @@ def _begin_patiently(
     """Begins a transaction with statements, which change `tables`, that nobody's locks are in the way of.
 
     Whoever waits for a lock holds up all who come after: so it waits for a moment only, often, and never for so long
-    that PostgreSQL looks for a deadlock and ends a statement of a client. Analysts' transactions that have used the
-    tables for longer than all of that are ended. Raises LockNotAvailable.
+    that PostgreSQL looks for a deadlock and ends a statement of a client. Analysts' transactions that use the tables
+    and began before it did are ended then. Raises LockNotAvailable.
     """
     latest, ended = time.monotonic() + _CHANGE_SECONDS, False
     while True:
