@@ -72,7 +72,7 @@ WHERE a.datname = current_database() AND NOT r.rolsuper
         JOIN pg_namespace AS n ON n.oid = c.relnamespace
         JOIN unnest(%s::text[], %s::text[]) AS changed (schema, name)
             ON (changed.schema, changed.name) = (n.nspname, c.relname)
-        WHERE l.pid = a.pid AND l.database = a.datid
+        WHERE l.pid = a.pid AND l.database = a.datid AND l.granted
     )
 """
 """Whoever keeps a transaction open keeps a policy from being narrowed."""
@@ -553,9 +553,10 @@ def _begin_patiently(
 
     Whoever waits for a lock holds up all who come after: so it waits for a moment only, often, and never for so long
     that PostgreSQL looks for a deadlock and ends a statement of a client. Analysts' transactions that use the tables
-    and began before it did are ended then. Raises LockNotAvailable.
+    and began before it did are ended then, and all others after them, since they may take turns. Raises
+    LockNotAvailable.
     """
-    latest, ended = time.monotonic() + _CHANGE_SECONDS, False
+    latest, age = time.monotonic() + _CHANGE_SECONDS, _CHANGE_SECONDS
     while True:
         run(admin, "BEGIN")
         try:
@@ -567,13 +568,14 @@ def _begin_patiently(
             return
         except psycopg.errors.LockNotAvailable:
             run(admin, "ROLLBACK")
-            if time.monotonic() > latest:
-                if ended or not tables:
-                    raise
-                schemas, names = zip(*sorted(tables), strict=True)
-                admin.execute(_END_THOSE_IN_THE_WAY.encode(), (_CHANGE_SECONDS, [*schemas], [*names]))
-                latest, ended = latest + _PATIENCE_SECONDS, True
+            late = time.monotonic() - latest
+            if late > (_PATIENCE_SECONDS if tables else 0):
+                raise
             time.sleep(_BETWEEN_SECONDS)
+            if late > 0:
+                schemas, names = zip(*sorted(tables), strict=True)
+                admin.execute(_END_THOSE_IN_THE_WAY.encode(), (age, [*schemas], [*names]))
+                age = 0
 
 
 def _fill(admin: psycopg.Connection, table: Table, rows: Iterable[Row]) -> None:

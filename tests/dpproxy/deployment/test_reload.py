@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -193,6 +195,39 @@ def test_no_analyst_keeps_the_old_policy(service: Service, monkeypatch: pytest.M
         other.execute("SELECT 1")
         with pytest.raises(psycopg.errors.AdminShutdown):
             holding.execute("SELECT 1")
+
+
+def test_no_analysts_who_take_turns_keep_the_old_policy(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(front, "_CHANGE_SECONDS", 1)
+    role, password = service.front.role_for("fay")
+    host = str(service.front.address.parent)  # type: ignore[union-attr]
+    done = threading.Event()
+
+    def hold(late: float) -> None:
+        done.wait(late)
+        while not done.is_set():
+            with (
+                suppress(psycopg.OperationalError),
+                psycopg.connect(
+                    host=host, user=role, password=password, dbname=service.front.database
+                ) as session,
+            ):
+                session.execute("SELECT * FROM public.halls")
+                # None lasts as long as a change waits.
+                done.wait(0.9)
+
+    holding = [threading.Thread(target=hold, args=(number * 0.15,)) for number in range(6)]
+    for thread in holding:
+        thread.start()
+    try:
+        time.sleep(0.5)
+        reload(service, AFTER)
+    finally:
+        done.set()
+        for thread in holding:
+            thread.join()
 
 
 def test_limits_of_the_file_are_applied_where_it_has_changed_them(service: Service) -> None:
