@@ -516,7 +516,11 @@ class Emitter:
             following = target.unit if last else [column for column, _ in table.path[number + 1].pairs]
             query = join(query, self.stored_rows(target, [*keys, *following], name), and_(*match))
             current = stored(name, target, following)
-        return list(zip(current, types, strict=True)), query
+        found = list(zip(current, types, strict=True))
+        if len(found) > 1:
+            # A row of them is written as a text where it is hashed: none of them may be long.
+            found = [(self.dialect.key(value, of), of) for value, of in found]
+        return found, query
 
     @staticmethod
     def known(values: Sequence[exp.Expr], keys: Sequence[exp.Expr], units: exp.Expr) -> exp.Expr:

@@ -21,7 +21,7 @@ from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context, Output
 from rewriter.emit.enforcement import Held, reach
 from rewriter.emit.engines.base import Engine
-from rewriter.emit.engines.parts import double
+from rewriter.emit.engines.parts import digested, double
 from rewriter.ir.measure import (
     Count,
     DistinctItems,
@@ -43,8 +43,6 @@ from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
 from rewriter.scalar.typecheck import Parameters, type_of
 
-LONGEST_ITEM = 64
-"""Characters of a text that is counted with DISTINCT."""
 LARGEST_SUM = 1 << 61
 """Where the sum over all units is clamped: nothing in the backend can overflow."""
 _SIZED = re.compile(r"numeric\((\d+),(\d+)\)")
@@ -103,7 +101,7 @@ def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> 
         found = type_of(item, relation, emitter.parameters)
         value = emitter.dialect.key(emitter.written(canonical(item), relation), found)
         text = emitter.dialect.text(value, found)
-        texts.append(_digested(text) if found in {Type.TEXT, Type.LITERAL} or not found.enumerable else text)
+        texts.append(digested(text) if found in {Type.TEXT, Type.LITERAL} or not found.enumerable else text)
     if len(texts) == 1:
         return texts[0]
     joined: exp.Expr = exp.Literal.string("")
@@ -116,12 +114,6 @@ def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> 
         ):
             joined = exp.DPipe(this=joined, expression=part)
     return joined
-
-
-def _digested(text: exp.Expr) -> exp.Expr:
-    """A text, or the digest of one that is longer: items are only ever compared, and the proxy holds one a unit."""
-    short = exp.LTE(this=exp.Length(this=text), expression=exp.Literal.number(LONGEST_ITEM))
-    return case((short, text.copy()), otherwise=exp.MD5(this=text.copy()))
 
 
 def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, finite: bool = False) -> exp.Expr:

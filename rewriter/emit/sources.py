@@ -173,7 +173,9 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
     if isinstance(call, (exp.Count, exp.LogicalAnd, exp.LogicalOr)):
         return made(type(call), value)
     if isinstance(call, (exp.Min, exp.Max)):
-        return made(type(call), emitter.dialect.key(value, found) if found in FLOATS else value)
+        # A text is carried as it is, not a pointer to where it is stored.
+        keyed = found in FLOATS or found is Type.TEXT
+        return made(type(call), emitter.dialect.key(value, found) if keyed else value)
     if isinstance(call, (exp.Sum, exp.Avg)):
         few = found not in INTEGERS and _few_digits(emitter, argument, relation)
         exact = _not_nan(emitter, value) if few else _exact(emitter, value, found)

@@ -516,8 +516,8 @@ FUNCTIONS = (
         folds=True,
         form="joined",
     ),
-    F(exp.Left, BOTH, "", Type.TEXT, check=checks.cut, strict=True, form="side"),
-    F(exp.Right, BOTH, "", Type.TEXT, check=checks.cut, strict=True, form="side"),
+    F(exp.Left, BOTH, "", Type.TEXT, check=checks.cut, strict=True, form="cut"),
+    F(exp.Right, BOTH, "", Type.TEXT, check=checks.cut, strict=True, form="cut"),
     F(
         exp.Replace,
         (*BOTH, "replacement"),
@@ -527,7 +527,15 @@ FUNCTIONS = (
         strict=True,
         form="replaced",
     ),
-    F(exp.SplitPart, ("this", "delimiter", "part_index"), "", Type.TEXT, check=checks.split, strict=True),
+    F(
+        exp.SplitPart,
+        ("this", "delimiter", "part_index"),
+        "",
+        Type.TEXT,
+        check=checks.split,
+        strict=True,
+        form="cut",
+    ),
     F(
         exp.Pad,
         (*BOTH, "fill_pattern", "is_left"),

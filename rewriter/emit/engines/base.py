@@ -834,8 +834,8 @@ class Engine(ABC):
         name = _TRIMS.get(str(node.args.get("position") or ""), self.both)
         return exp.Anonymous(this=name, expressions=[self.write(node.this), removed])
 
-    def side(self, node: exp.Expr) -> exp.Expr:
-        """LEFT and RIGHT."""
+    def cut(self, node: exp.Expr) -> exp.Expr:
+        """LEFT, RIGHT and SPLIT_PART."""
         return self.parts(node)
 
     def joined(self, node: exp.Expr) -> exp.Expr:

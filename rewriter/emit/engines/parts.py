@@ -12,6 +12,8 @@ from rewriter.policy import Column
 from rewriter.scalar.timestamps import written_stamp
 
 FIRST, LAST = "0001-01-01", "9999-12-31"
+LONGEST_ITEM = 64
+"""Characters of a text that is counted with DISTINCT or hashed with others."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,16 @@ def double(value: exp.Expr, narrow: bool) -> exp.Expr:
 def when(guard: exp.Expr, value: exp.Expr) -> exp.Case:
     """`value` where the guard holds, else NULL."""
     return case((guard, value))
+
+
+def digested(text: exp.Expr) -> exp.Expr:
+    """A text, or the digest of one that is longer, to be compared or hashed and nothing else.
+
+    >>> digested(exp.column("a")).sql("postgres")
+    'CASE WHEN LENGTH(a) <= 64 THEN a ELSE MD5(a) END'
+    """
+    short = exp.LTE(this=exp.Length(this=text), expression=number(LONGEST_ITEM))
+    return case((short, text.copy()), otherwise=exp.MD5(this=text.copy()))
 
 
 def divided(left: exp.Expr, right: exp.Expr) -> exp.Expr:

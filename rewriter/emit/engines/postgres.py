@@ -8,13 +8,22 @@ from sqlglot import exp
 
 from rewriter.binder.listed_rows import in_postgres
 from rewriter.emit.engines.base import LONGEST_COMPUTED, Engine
-from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, number, operation, when
+from rewriter.emit.engines.parts import (
+    Guarded,
+    bin_arguments,
+    collated,
+    digested,
+    number,
+    operation,
+    when,
+)
 from rewriter.ir.relation import leaf
 from rewriter.ir.trees import and_, case, cast, coalesce, column, func, or_, paren, select, walk
 from rewriter.ir.types import INTEGERS, SPAN, Type, type_named
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
+from rewriter.scalar.function_checks import whole_constant
 
 LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
@@ -23,13 +32,13 @@ MOST_DIGITS = "1e131000"
 LONG = frozenset({Type.TEXT, Type.TEXT_ARRAY, Type.JSON})
 """Types of stored values in expressions of texts that have no size."""
 LONGEST = 4 * LONGEST_COMPUTED
-"""Bytes of a text that rows are grouped by or keyed with: 1,664 of them are one row's at most."""
+"""Bytes of a text that is grouped by, computed or carried: 1,664 of them are one row's at most."""
 MOST_ELEMENTS = 1000
 """Of an array that rows are grouped by."""
 _UNTOLD = frozenset({Type.JSONB, Type.JSONB_ARRAY})
 """Types of which no test that is cheap tells how long the text of a value is: 8 bytes can be 131,000 digits."""
 MOST_BYTES = 100_000_000
-"""Of a text whose characters PostgreSQL widens to eight bytes each: it allocates a gigabyte at most."""
+"""Of a text that is searched, whose characters PostgreSQL widens to eight bytes each: it allocates a gigabyte."""
 _UNSIZED = frozenset({Type.TEXT, Type.NUMERIC, Type.BYTEA, Type.JSON})
 _STAND_INS = {
     "BIGINT": "0",
@@ -78,7 +87,7 @@ class Postgres(Engine):
         if not column.caseless:
             return self.bytewise(text)
         # As citext does it.
-        return self.bytewise(when(_short(text, Type.TEXT), exp.Lower(this=collated(text.copy(), "default"))))
+        return self.bytewise(when(_fits(text, Type.TEXT), exp.Lower(this=collated(text.copy(), "default"))))
 
     def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
         return in_postgres(columns, texts)
@@ -113,11 +122,10 @@ class Postgres(Engine):
             name = "HASH_ARRAY_EXTENDED" if of.element else "JSONB_HASH_EXTENDED"
             return cast(exp.Anonymous(this=name, expressions=[value, number(0)]), "TEXT"), Type.TEXT
         if of is Type.TEXT:
-            digest = exp.MD5(this=value.copy())
-            return case((_fits(value, of), value.copy()), otherwise=digest), Type.TEXT
+            return digested(value), of
         if _opaque(of) and of is not Type.RECORD:
             # Rows that differ in long values alone are one like the other.
-            return when(_fits(value, of), cast(value.copy(), "TEXT")), Type.TEXT
+            return when(_fits(value, of), digested(cast(value.copy(), "TEXT"))), Type.TEXT
         return value, of
 
     def least(self, value: exp.Expr, of: Type) -> exp.Expr:
@@ -197,19 +205,31 @@ class Postgres(Engine):
         return collated(value, "default")
 
     def cased(self, node: exp.Expr) -> exp.Expr:
-        return collated(self.brief(node, type(node)(this=collated(self.write(node.this), "default"))), "C")
+        return collated(self.carried(node, type(node)(this=collated(self.write(node.this), "default"))), "C")
 
-    def brief(self, node: exp.Expr, value: exp.Expr) -> exp.Expr:
-        """What takes up to eight bytes for each character meanwhile, NULL where a stored text is too long for that.
-
-        Computed texts are shorter.
-        """
+    def brief(self, node: exp.Expr, value: exp.Expr, most: int = MOST_BYTES) -> exp.Expr:
+        """A value that is computed of stored texts, NULL where one of them has more bytes than `most`."""
         found = {(c.table, c.name): c for c in walk(node, exp.Column) if self.type_of(c) in LONG}
-        guards = [_short(self.write(c), self.type_of(c)) for c in found.values()]
+        guards = [_fits(self.write(c), self.type_of(c), most) for c in found.values()]
         return when(and_(*guards), value) if guards else value
 
+    def carried(self, node: exp.Expr, text: exp.Expr) -> exp.Expr:
+        """A computed text that is no longer than those of which it is made: rows carry it as it is, not a pointer."""
+        return self.brief(node, text, LONGEST)
+
     def trim(self, node: exp.Expr) -> exp.Expr:
-        return self.brief(node, super().trim(node))
+        return self.carried(node, super().trim(node))
+
+    def cut(self, node: exp.Expr) -> exp.Expr:
+        return self.sized(node, node.args.get("expression"), super().cut(node))
+
+    def sized(self, node: exp.Expr, length: exp.Expr | None, text: exp.Expr) -> exp.Expr:
+        """A part of a text, which has so many characters at most."""
+        asked = None if length is None else whole_constant(length, self.parameters)
+        return text if asked is not None and 0 <= asked <= LONGEST_COMPUTED else self.carried(node, text)
+
+    def spelt(self, value: exp.Expr, of: Type) -> exp.Expr:
+        return self.key(value, of) if of is Type.JSON else super().spelt(value, of)
 
     def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
         found = super().like(node, escape)
@@ -260,10 +280,10 @@ class Postgres(Engine):
     def substring(self, node: exp.Expr) -> exp.Expr:
         start, length = self.write(node.args["start"]), node.args.get("length")
         if length is None:
-            return exp.Substring(this=self.write(node.this), start=start)
+            return self.carried(node, exp.Substring(this=self.write(node.this), start=start))
         size = self.write(length)
         known = when(exp.GTE(this=size, expression=number(0)), size.copy())
-        return exp.Substring(this=self.write(node.this), start=start, length=known)
+        return self.sized(node, length, exp.Substring(this=self.write(node.this), start=start, length=known))
 
     def matched(self, node: exp.Expr) -> exp.Expr:
         value = paren(self.bytewise(self.write(node.this)))
@@ -274,29 +294,25 @@ class Postgres(Engine):
         return collated(value, "C")
 
 
-def _short(value: exp.Expr, of: Type) -> exp.Expr:
-    """Whether a value's text may be widened."""
-    if of.element:
-        return _fits(value, of)
-    return exp.LTE(this=_bytes(cast(value, "TEXT")), expression=number(MOST_BYTES))
-
-
-def _fits(value: exp.Expr, of: Type) -> exp.Expr:
-    """Whether a value's text has `LONGEST` bytes or so at most, found without writing it."""
+def _fits(value: exp.Expr, of: Type, most: int = LONGEST) -> exp.Expr:
+    """Whether a value's text has so many bytes or so at most, found without writing it."""
     if of is Type.BYTEA:
-        return exp.LTE(this=_bytes(value), expression=number(LONGEST // 2))
+        return exp.LTE(this=_bytes(value), expression=number(most // 2))
     if of.element is None:
-        return exp.LTE(this=_bytes(cast(value, "TEXT")), expression=number(LONGEST))
+        return exp.LTE(this=_bytes(cast(value, "TEXT")), expression=number(most))
     count = exp.Anonymous(this="CARDINALITY", expressions=[value])
     few = exp.LTE(this=count, expression=number(MOST_ELEMENTS))
     if of.element not in _UNSIZED:
         return few
     # Each element is short by itself, since it is a value; all of them together need not be.
     one = column("_e")
-    size = number(2) * _bytes(one) if of.element is Type.BYTEA else _bytes(cast(one, "TEXT"))
+    size = _bytes(one if of.element is Type.BYTEA else cast(one, "TEXT"))
+    if of.element is not Type.NUMERIC:
+        # Bytes are two digits; before quotes and backslashes stands another one.
+        size = number(2) * size
     elements = exp.Anonymous(this="UNNEST", expressions=[value.copy()])
     rows = exp.Table(this=elements, alias=exp.TableAlias(this=exp.to_identifier("_e")))
-    together = exp.LTE(this=exp.Sum(this=size), expression=number(LONGEST))
+    together = exp.LTE(this=exp.Sum(this=size), expression=number(most))
     whole = select(coalesce(together, exp.true()), source=rows).subquery(copy=False)
     return exp.EQ(this=case((few, whole)), expression=exp.true())
 

@@ -381,8 +381,10 @@ class Spark(Engine):
         found = exp.Substring(this=self.write(node.this), start=first, length=cast(rest, "INT"))
         return when(and_(asked, known), found)
 
-    def side(self, node: exp.Expr) -> exp.Expr:
-        """LEFT and RIGHT; a negative length leaves so many characters out."""
+    def cut(self, node: exp.Expr) -> exp.Expr:
+        """A negative length of LEFT and RIGHT leaves so many characters out."""
+        if isinstance(node, exp.SplitPart):
+            return super().cut(node)
         value, size = self.write(node.this), self.write(node.expression)
         long = exp.Greatest(
             this=cast(exp.Length(this=value.copy()), "BIGINT") + cast(paren(size.copy()), "BIGINT"),

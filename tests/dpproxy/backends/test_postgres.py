@@ -412,12 +412,21 @@ url = "{}"
 mode = "track"
 [tables.t]
 privacy_unit = "id"
+privacy_unit_kind = "person"
 max_rows_per_unit = 5
 [tables.long]
 privacy_unit = "id"
+privacy_unit_kind = "person"
 [tables.odd]
 privacy_unit = "id"
+privacy_unit_kind = "person"
 unique = ["id"]
+[tables.wide]
+privacy_unit = "id"
+privacy_unit_kind = "person"
+[tables.named]
+privacy_unit = ["a", "b", "c", "d"]
+privacy_unit_kind = "name"
 [tables.t.columns]
 n = {{ bounds = [-5, 60], scale = 2 }}
 i = {{ bounds = [0, 10] }}
@@ -426,6 +435,8 @@ LARGE = "(i * 1e200 * 1e200)"
 GROWN = f"replace(replace(replace(s, 'a', '{'x' * 100}'), 'x', '{'x' * 100}'), 'x', '{'x' * 100}')"
 WIDE = ", ".join(f"replace(y, 'x', '{chr(0x1F600 + n) * 10}')" for n in range(28))
 """More than a gigabyte in one row, if each had ten million characters."""
+CUT = ", ".join((f"left(s, {LONG})", f"right(s, {LONG})", f"substr(s, 1, {LONG})", "split_part(s, 'q', 1)"))
+LAST = ", ".join(f"max({c}) OVER (PARTITION BY id) AS {c}" for c in "abcd")
 RAISING = (
     f"SELECT count(*) FROM (SELECT id, sum({LARGE}) AS y FROM t WHERE s = 'aaa' GROUP BY id) x WHERE y > 3",
     f"SELECT count(*) FROM (SELECT id, avg({LARGE}) AS y FROM t WHERE s = 'aaa' GROUP BY id) x WHERE y > 3",
@@ -448,6 +459,11 @@ RAISING = (
     "SELECT count(*) FROM (SELECT DISTINCT id, b, a FROM odd) x",
     "SELECT count(*) FROM odd WHERE 'x' = ANY (a)",
     "SELECT s, count(*) FROM long GROUP BY s",
+    f"SELECT count(*) FROM (SELECT id, row_number() OVER (PARTITION BY id ORDER BY {CUT}) AS r FROM long) x "
+    "WHERE r = 1",
+    f"SELECT count(*) FROM (SELECT id, count(DISTINCT x) AS r FROM (SELECT id, x, {LAST} FROM wide) y "
+    "WHERE a <> 'q' AND b <> 'q' AND c <> 'q' AND d <> 'q' GROUP BY id) z",
+    "SELECT count(DISTINCT x) FROM named",
 )
 """Statements at which PostgreSQL would raise for the extreme rows below or, with what they multiply, for any row."""
 
@@ -460,6 +476,8 @@ def test_no_row_makes_postgresql_raise(server: Databases, tmp_path: Path) -> Non
             "INSERT INTO t SELECT g, 5, 5, 'aaa', '2020-01-02', '2020-01-02' FROM generate_series(1, 300) g",
             "CREATE TABLE long (id bigint, s text)",
             f"INSERT INTO long VALUES (7, repeat('ö', {LONG})), (8, repeat('a', 100))",
+            "CREATE TABLE named AS SELECT s AS a, s AS b, s AS c, s AS d, 1 AS x FROM long",
+            "CREATE TABLE wide AS SELECT 7::bigint AS id, * FROM named",
             "CREATE TABLE odd (id bigint, j jsonb, n numeric[], b bytea, a text[], i int[])",
             "INSERT INTO odd SELECT 7, ('[' || repeat('1e131000,', 8299) || '1]')::jsonb, array_agg(d), 'a', '{x,y}', "
             "'{1}' FROM (SELECT '1e131000'::numeric AS d FROM generate_series(1, 8300)) AS ds",
