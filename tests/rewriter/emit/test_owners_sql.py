@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.neutral import NEUTRAL
 from rewriter.emit.engines.postgres import POSTGRES
-from rewriter.policy import Column, Table
+from rewriter.plan import HistogramQuery
+from rewriter.policy import Column, Policy, Table
+from tests.rewriter.emit import test_enforced_sql
+from tests.rewriter.emit.test_enforced_sql import nodes_of, unbounded
+from tests.rewriter.queries import ANSWERED, TRUNCATED
+from tests.rewriter.shop import POLICY
 
 TABLE = Table(
     "clinic",
@@ -69,3 +77,28 @@ OUTSIDE = ("", "a)", "(a", "a) OR (b", "a; b", "a -- b", "a /* b", "'a", "SELECT
 def test_nothing_leaves_its_parentheses(engine: Engine, text: str) -> None:
     with pytest.raises(ValueError, match=r"is not understood|has a "):
         engine.called_functions(text)
+
+
+@pytest.mark.statistical
+def test_each_query_is_sent_with_the_trials_of_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = {name: f"'{name} stays' <> ''" for _, name in POLICY.tables}
+    policy = Policy(
+        {key: replace(table, where=marks[table.name]) for key, table in POLICY.tables.items()},
+    )
+    made: list[HistogramQuery] = []
+    make = HistogramQuery.__init__
+
+    def noted(query: HistogramQuery, *args: Any, **named: Any) -> None:
+        make(query, *args, **named)
+        made.append(query)
+
+    monkeypatch.setattr(HistogramQuery, "__init__", noted)
+    monkeypatch.setattr(test_enforced_sql, "DIALECTS", (("postgres", POSTGRES),))
+    for sql in (*ANSWERED, *TRUNCATED):
+        assert not [*unbounded(sql, nodes_of(sql, policy), policy)]
+    assert len(made) > 150
+    for query in made:
+        tried = "".join(query.trials)
+        assert {m for m in marks.values() if m in query.sql} == {m for m in marks.values() if m in tried}, (
+            query.sql
+        )
