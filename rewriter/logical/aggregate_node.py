@@ -28,7 +28,7 @@ from rewriter.ir.types import Type
 from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.limit import limit_of
-from rewriter.logical.measures import measures_of
+from rewriter.logical.measures import LARGEST, measures_of
 from rewriter.logical.plan import AggregateNode, released, released_rows
 from rewriter.logical.running_counts import Known, running_count
 from rewriter.refusal import Refusal
@@ -138,7 +138,8 @@ def _names(
     # Those that are listed by themselves first.
     for item, node, factor, cut in sorted(multiples, key=lambda one: one[0].unalias() is not one[1]):
         place = writer.places.get(id(node))
-        if place is None or names[place] or (cut and writer.integral(calls[place])):
+        large = abs(factor) > LARGEST
+        if place is None or names[place] or large or (cut and writer.integral(calls[place])):
             continue
         names[place], factors[place] = output_name(item), abs(factor)
     for place, call in enumerate(calls):

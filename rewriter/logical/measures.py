@@ -38,8 +38,9 @@ from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.scalar.value_interval import Interval
 from rewriter.syntax.pasted import instead, written
 
-LARGEST = 10**300
-"""The largest bound of a value: engines compute in doubles."""
+LARGEST = 10**75
+"""The largest bound of a value, and the largest constant that it is multiplied with: the square of a value is held by a
+double, in which engines compute, and noise has its size."""
 MOST = 1 << 40
 """The largest value that is added up, in units of its scale."""
 MOST_SQUARED = 1 << 20
@@ -82,6 +83,8 @@ def measures_of(
     outputs = []
     for call, slots in zip(calls, used, strict=True):
         spend(len(measures) // 10)
+        if abs(call.factor) > LARGEST:
+            raise unbounded(call, type_of(argument(call.text), relation, parameters))
         slots = collector.completed(call, slots)
         places = tuple(measures.index(collector.built(s)) for s in slots)
         outputs.append(Output(call.function, places, call.text, call.factor, call.fraction, _of_rows(call)))

@@ -12,6 +12,7 @@ from rewriter.ir.measure import Joint, Measure, Total
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
 from rewriter.policy import Policy
+from rewriter.refusal import Refusal
 from tests.rewriter.shop import EVENTS, POLICY
 
 
@@ -138,3 +139,26 @@ def test_what_is_said_of_the_size_bounds_nothing() -> None:
     assert measure.value is not None
     assert measure.value.lo == 1 - 2**40
     assert measure.value.hi == 2**40 - 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SUM(quantity * 1e200 * 1e200)",
+        "AVG(quantity * 1e200)",
+        "STDDEV(amount * -1e76)",
+        "SUM(1e40 * 1e40)",
+        "SUM(CASE WHEN action = 'like' THEN 1e200 END)",
+    ],
+)
+def test_constants_whose_square_no_double_holds_are_no_factors(sql: str) -> None:
+    with pytest.raises(Refusal, match="needs finite bounds") as refused:
+        measures_of(sql, bounds=(Fraction(0), Fraction(1)))
+    assert refused.value.code == "PV016"
+
+
+@pytest.mark.parametrize("sql", ["COUNT(*) * 1e200 * 1e200", "SUM(amount) * 1e200 * 1e200 AS n"])
+def test_released_values_are_multiplied_with_any_constant(sql: str) -> None:
+    (node,) = split_query(f"SELECT {sql} FROM events", Policy(POLICY.tables, unit_clips=True)).nodes
+    assert isinstance(node, AggregateNode)
+    assert [*node.factors] == [1], "the noise of the multiple is not shown: no double holds it"
