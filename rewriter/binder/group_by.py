@@ -13,12 +13,12 @@ from itertools import product
 
 from sqlglot import exp
 
-from rewriter.binder.names import folded, output_name, resolve
+from rewriter.binder.names import output_name, resolve
 from rewriter.binder.rejections import event_groups, row_groups, stored_column, stored_table, unit_groups
 from rewriter.canonical.order import key_order
 from rewriter.ir.relation import Relation, is_event, is_unit, leaf, leaves
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import copied
+from rewriter.ir.trees import copied, folded
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check
 from rewriter.syntax.allowlist import position

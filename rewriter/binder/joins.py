@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from rewriter.binder.composite_units import units_equated
 from rewriter.binder.contribution_bounds import apart_on_unit, one_row_per_unit
-from rewriter.binder.names import folded, resolve
+from rewriter.binder.names import resolve
 from rewriter.binder.output_columns import row_column
 from rewriter.binder.rejections import refuse_two_kinds, unit_name
 from rewriter.binder.subquery_source import as_rows, derived_source
@@ -43,6 +43,7 @@ from rewriter.ir.relation import (
     unit_column,
 )
 from rewriter.ir.texts import sql_text
+from rewriter.ir.trees import folded
 from rewriter.policy import TableName
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check_condition

@@ -12,23 +12,12 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Field, Relation
-from rewriter.ir.trees import copied
+from rewriter.ir.trees import copied, folded
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.iso8601 import plain_times
 from rewriter.syntax.allowlist import CONSTANT, is_constant, position
 from rewriter.syntax.desugar import plain
-
-
-def folded(identifier: exp.Expr | None) -> str:
-    """An identifier as PostgreSQL folds it: lower case unless quoted.
-
-    >>> folded(exp.to_identifier("Users")), folded(exp.to_identifier("Users", quoted=True))
-    ('users', 'Users')
-    """
-    if identifier is None:
-        return ""
-    return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
 
 
 def item_name(item: exp.Expr) -> str:

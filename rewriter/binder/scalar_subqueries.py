@@ -15,12 +15,12 @@ from sqlglot import exp
 
 from rewriter.binder.constants import one_row
 from rewriter.binder.joins import implied, owned
-from rewriter.binder.names import folded, lookup, resolve
+from rewriter.binder.names import lookup, resolve
 from rewriter.binder.per_unit_groups import PerUnitGroups
 from rewriter.binder.rejections import uncorrelated
 from rewriter.binder.scan_filter import apart
 from rewriter.ir.relation import UNIT, Relation, Source, equated, is_inner_unit, leaf, leaves
-from rewriter.ir.trees import walk
+from rewriter.ir.trees import folded, walk
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rewriter.binder.names import folded
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters
-from rewriter.ir.trees import data_type, walk
+from rewriter.ir.trees import data_type, folded, walk
 
 
 def drop_schemas(nodes: Sequence[exp.Expr]) -> None:

@@ -17,14 +17,14 @@ from sqlglot import exp
 from rewriter.binder.composite_units import per_unit
 from rewriter.binder.constants import visible
 from rewriter.binder.contribution_bounds import one_row_per_unit
-from rewriter.binder.names import folded, output_name, plainly, resolve, starred
+from rewriter.binder.names import output_name, plainly, resolve, starred
 from rewriter.binder.output_columns import computed_column, refuse_intervals, row_column
 from rewriter.binder.rejections import mixes, stored_column, top_values
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.value_ranges import bounded
 from rewriter.ir.relation import UNIT, Field, Relation, RowSubquery, is_inner_unit, is_unit, leaf, leaves
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import copied
+from rewriter.ir.trees import copied, folded
 from rewriter.ir.types import NUMBERS, ZONELESS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local

@@ -124,6 +124,20 @@ def cast(value: exp.Expr, to: str | exp.DataType) -> exp.Expr:
     return made
 
 
+def folded(identifier: exp.Expr | None) -> str:
+    """An identifier as PostgreSQL folds it: ASCII letters in lower case unless it is quoted.
+
+    >>> folded(exp.to_identifier("Users")), folded(exp.to_identifier("Users", quoted=True))
+    ('users', 'Users')
+    """
+    if identifier is None:
+        return ""
+    name = identifier.name
+    if identifier.args.get("quoted"):
+        return name
+    return name.lower() if name.isascii() else "".join(c.lower() if c.isascii() else c for c in name)
+
+
 def func(name: str, *arguments: exp.Expr) -> exp.Expr:
     """name(arguments).
 

@@ -17,13 +17,13 @@ from sqlglot import exp
 
 from rewriter.binder.contribution_bounds import groups_per_unit
 from rewriter.binder.group_by import Grouping, refuse_unit_keys
-from rewriter.binder.names import folded, output_name, resolve
+from rewriter.binder.names import output_name, resolve
 from rewriter.binder.rejections import not_grouped
 from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaf, leaves
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import column, copied, walk
+from rewriter.ir.trees import column, copied, folded, walk
 from rewriter.ir.types import Type
 from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call

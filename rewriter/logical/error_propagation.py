@@ -28,10 +28,10 @@ from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.binder.names import folded, item_name, output_name
+from rewriter.binder.names import item_name, output_name
 from rewriter.effort import spend
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import Node, alias, case, cast, copied, func, paren, walk
+from rewriter.ir.trees import Node, alias, case, cast, copied, folded, func, paren, walk
 from rewriter.logical.plan import NODE, SETS
 from rewriter.plan import INTERVAL_CALLS, SIZES, Asked, Size
 

@@ -77,7 +77,7 @@ from rewriter.binder.correlated_groups import (
 from rewriter.binder.group_by import aggregates, grouping, named_keys
 from rewriter.binder.joins import join, owned
 from rewriter.binder.listed_rows import listed_rows
-from rewriter.binder.names import folded, item_name, output_name
+from rewriter.binder.names import item_name, output_name
 from rewriter.binder.per_unit_groups import distinct_with_unit, grouped_by_unit
 from rewriter.binder.rejections import mixed, recursive, refuse_limited, row_level, uncorrelated
 from rewriter.binder.scalar_subqueries import looked_up, looks_around, may_look_around, scalars
@@ -91,7 +91,7 @@ from rewriter.binder.zero_fill import check_zero_fill, refuse_kept
 from rewriter.effort import EXPANDED, bounded, spend
 from rewriter.ir.relation import Field, Relation, is_inner_unit, leaves
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import walk
+from rewriter.ir.trees import folded, walk
 from rewriter.logical.aggregate_node import dp_nodes
 from rewriter.logical.alias_order import numbered
 from rewriter.logical.key_domains import domain_queries

@@ -19,6 +19,7 @@ from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.statements.lexer import readable
 from rewriter.syntax.allowlist import STRUCTURE, describe, describe_surplus, position, surplus
+from rewriter.syntax.named_windows import write_out_windows
 from rewriter.syntax.postgres_dialect import STRINGS, Reading, plain_type
 
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
@@ -70,6 +71,9 @@ def parse_query(text: str) -> exp.Query:
             # Tools write databases before schemas; PostgreSQL checks them in the client's own text.
             changed |= node.args.get("catalog") is not None
             node.set("catalog", None)
+        elif isinstance(node, exp.Select) and node.args.get("windows"):
+            write_out_windows(node)
+            changed = True
     if changed:
         nodes = walk(tree)
     _check_limits(tree, nodes)

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, walk
+from rewriter.syntax.named_windows import name_windows
 from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN, WRITTEN
 
 NEGATED = (exp.In, exp.Between, exp.Is, exp.SimilarTo, exp.Escape)
@@ -65,7 +66,11 @@ _ABSENT: dict[type[exp.Expr], str] = {exp.RegexpLike: "!~", exp.RegexpILike: "!~
 def _said(tree: exp.Expr) -> exp.Expr:
     """The tree with functions by the names that they were called by, and operators where nothing was called."""
     copy = copied(tree)
-    for node in reversed([n for n in walk(copy) if not n.is_primitive]):
+    nodes = walk(copy)
+    if any(type(node) is exp.Window for node in nodes):
+        name_windows(copy)
+        nodes = walk(copy)
+    for node in reversed([n for n in nodes if not n.is_primitive]):
         meta = node._meta or {}
         name = str(meta.get(CALLED, "")).lower()
         if name in _NAMES:

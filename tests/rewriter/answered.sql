@@ -186,3 +186,4 @@ SELECT upper(a.title) AS shown, COUNT(DISTINCT user_id) AS n FROM events e JOIN 
 SELECT a.article_id, rank() OVER (PARTITION BY a.topic ORDER BY COUNT(DISTINCT e.user_id) DESC), COUNT(DISTINCT e.user_id) FROM events e JOIN articles a ON a.article_id = e.article_id GROUP BY a.article_id
 SELECT COUNT(DISTINCT user_id), (SELECT max(title) FROM articles) FROM users
 SELECT country, COUNT(DISTINCT user_id), (SELECT COUNT(*) FROM articles) FROM users GROUP BY country ORDER BY (SELECT 1), 2
+SELECT COUNT(*) FROM (SELECT user_id, row_number() OVER w AS k, sum(quantity) OVER w AS n FROM events WINDOW w AS (PARTITION BY user_id ORDER BY ts, event_id)) t WHERE k = 2 AND n > 1
