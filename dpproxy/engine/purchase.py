@@ -108,7 +108,7 @@ class Purchases:
         for plan in plans:
             if plan.request_key in results:
                 continue
-            found = None if reuse == "off" else self.implied(plan, chain[0], reuse, among)
+            found = None if reuse == "off" else self.implied(plan, chain[0], reuse, among, before)
             if found is None or not (found.rest is not None or found.within or reuse == "always"):
                 wanted.append(plan)
                 continue
@@ -147,13 +147,18 @@ class Purchases:
         )
 
     def implied(
-        self, plan: ReleasePlan, account: str, reuse: Reuse, among: Collection[bytes] | None = None
+        self,
+        plan: ReleasePlan,
+        account: str,
+        reuse: Reuse,
+        among: Collection[bytes] | None = None,
+        before: Collection[bytes] = (),
     ) -> ImpliedAnswer | None:
         """What this account's purchases imply about a plan, None where that is nothing, or it has paid for the plan.
 
         It is all of the plan, whatever its error. Where that is not known, or not what `reuse` takes, it is some of its
         measures, if less is to be bought then; with `off` never. `among`: the measurements that may imply something,
-        None for all.
+        None for all; `before`: what this statement has bought.
         """
         none: Sought = {}
         top = is_top_k(plan.selection) and plan.node.cells is not None
@@ -183,7 +188,8 @@ class Purchases:
         for some in _within_effort(less, plan, none_less):
             if some is not None and some.rest is not None:
                 left = self._missing(some.rest, account)
-                if left or not some.joined:  # else what has been bought for it did not serve
+                # Where it has been bought it did not serve. All of it need not be: the higher rungs may be left.
+                if not some.joined or (left and some.rest.request_key not in before):
                     prices.setdefault(_price(left), some)
         return prices[min(prices)]
 

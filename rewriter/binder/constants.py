@@ -134,7 +134,7 @@ class Constants:
             isinstance(node, (exp.In, exp.Any, exp.All)) and walk(node, exp.Query)
         ):
             return
-        elif (array := _operand(node)) is not None:
+        elif (array := _operand(node, self.parameters)) is not None:
             self._spread(node, array, nodes())
         elif _foldable(node, self.parameters) or _whole_array(node):
             text = sql_text(node)
@@ -268,20 +268,21 @@ def _constant(node: exp.Expr, nodes: int) -> Constant:
     return Constant(node, nodes, visible(node))
 
 
-def _operand(node: exp.Expr) -> exp.Expr | None:
-    """The array of ANY, SOME or ALL where it is a parameter, a text or a cast of constants; None for all else."""
+def _operand(node: exp.Expr, parameters: Parameters) -> exp.Expr | None:
+    """The array of ANY, SOME or ALL where it reads no column and is not written as a list; None for all else."""
     if isinstance(node, (exp.Any, exp.All)):
         array = node.this.unnest()
-    elif (
-        isinstance(node, exp.Anonymous)
-        and node.name.lower() in ("some", "all")
-        and len(node.expressions) == 1
-    ):
+    elif _some_or_all(node) and len(node.expressions) == 1:
         array = node.expressions[0].unnest()
     else:
         return None
-    text = isinstance(array, exp.Literal) and array.is_string
-    return array if text or isinstance(array, exp.Parameter) or _written(array) else None
+    given = isinstance(array, exp.Parameter) or (isinstance(array, exp.Literal) and array.is_string)
+    return array if given or _foldable(array, parameters) else None
+
+
+def _some_or_all(node: exp.Expr) -> bool:
+    """Whether `node` is the side of a comparison that the parser reads as a call: a value by itself it is not."""
+    return isinstance(node, exp.Anonymous) and node.name.lower() in ("some", "all")
 
 
 def _whole_array(node: exp.Expr) -> bool:
@@ -323,7 +324,7 @@ def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
     """Whether `node` reads no column and only PostgreSQL can compute it; the front finds volatile functions."""
     if _written(node):
         return True
-    if type(node) not in _FOLDABLE:
+    if type(node) not in _FOLDABLE or _some_or_all(node):
         return False
     if walk(node, exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
         return False

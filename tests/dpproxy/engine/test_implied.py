@@ -883,3 +883,13 @@ def test_a_cube_answers_what_is_asked_over_it(service: Service, ann: Analyst) ->
                     assert abs(float(str(n)) - true.get(name, 0)) < 5 * float(most), sql
                 asked += 1
     assert asked == 20
+
+
+@pytest.mark.service
+def test_what_comes_to_no_length_is_bought_with_the_rest(ann: Analyst) -> None:
+    """A rest of few units costs little and may be no answer, before all of its rungs are bought."""
+    ann.ask("SELECT shop, COUNT(*) FILTER (WHERE shop <> 'east') FROM sales GROUP BY shop")
+    sql = "SELECT shop, COUNT(*) FILTER (WHERE shop IS NOT NULL) FROM sales GROUP BY shop ORDER BY 1"
+    before = ann.used()[0]
+    assert {row[0] for row in ann.ask(sql)} >= {"north", "south"}
+    assert 0 < ann.used()[0] - before < 3, "once"
