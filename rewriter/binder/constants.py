@@ -134,7 +134,7 @@ class Constants:
             isinstance(node, (exp.In, exp.Any, exp.All)) and walk(node, exp.Query)
         ):
             return
-        elif (array := _operand(node, self.parameters)) is not None:
+        elif (array := _operand(node)) is not None:
             self._spread(node, array, nodes())
         elif _foldable(node, self.parameters) or _whole_array(node):
             text = sql_text(node)
@@ -268,7 +268,7 @@ def _constant(node: exp.Expr, nodes: int) -> Constant:
     return Constant(node, nodes, visible(node))
 
 
-def _operand(node: exp.Expr, parameters: Parameters) -> exp.Expr | None:
+def _operand(node: exp.Expr) -> exp.Expr | None:
     """The array of ANY, SOME or ALL where it reads no column and is not written as a list; None for all else."""
     if isinstance(node, (exp.Any, exp.All)):
         array = node.this.unnest()
@@ -277,7 +277,8 @@ def _operand(node: exp.Expr, parameters: Parameters) -> exp.Expr | None:
     else:
         return None
     given = isinstance(array, exp.Parameter) or (isinstance(array, exp.Literal) and array.is_string)
-    return array if given or _foldable(array, parameters) else None
+    computed = type(array) in _FOLDABLE and not walk(array, *_READING)
+    return array if given or _written(array) or computed else None
 
 
 def _some_or_all(node: exp.Expr) -> bool:
@@ -317,6 +318,8 @@ def _written(node: exp.Expr) -> bool:
 _CAST = FOLDED | PLAIN | kinds(*LISTED)
 _FOLDABLE = (FOLDED | kinds(exp.Func)) - kinds(*_LISTS, exp.If)
 """Without what is only a part of an expression, such as a branch of CASE."""
+_READING = (exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window)
+"""What reads rows."""
 _MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)
 
 
@@ -326,7 +329,7 @@ def _foldable(node: exp.Expr, parameters: Parameters) -> bool:
         return True
     if type(node) not in _FOLDABLE or _some_or_all(node):
         return False
-    if walk(node, exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window, *_LISTS):
+    if walk(node, *_READING, *_LISTS):
         return False
     return _is_pattern(node) or any(map(_timed, walk(node))) or not _written_out(node, parameters)
 

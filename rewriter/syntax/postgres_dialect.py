@@ -119,6 +119,7 @@ class Reading(Postgres):
             "DATE_BIN": _binned,
             "TIMEZONE": _zone_first,
             "AGE": _until_today,
+            "EVERY": exp.LogicalAnd.from_arg_list,
             "TO_CHAR": _in_capitals(TO_CHARS, PostgresParser.FUNCTIONS["TO_CHAR"]),
         }
         FUNCTION_PARSERS: ClassVar = {

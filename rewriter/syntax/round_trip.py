@@ -55,6 +55,7 @@ _NAMES = frozenset(
         "character_length",
         "starts_with",
         "regexp_like",
+        "every",
     }
 )
 """Functions that PostgreSQL keeps apart from another spelling, which the parser does not."""

@@ -187,3 +187,4 @@ SELECT a.article_id, rank() OVER (PARTITION BY a.topic ORDER BY COUNT(DISTINCT e
 SELECT COUNT(DISTINCT user_id), (SELECT max(title) FROM articles) FROM users
 SELECT country, COUNT(DISTINCT user_id), (SELECT COUNT(*) FROM articles) FROM users GROUP BY country ORDER BY (SELECT 1), 2
 SELECT COUNT(*) FROM (SELECT user_id, row_number() OVER w AS k, sum(quantity) OVER w AS n FROM events WINDOW w AS (PARTITION BY user_id ORDER BY ts, event_id)) t WHERE k = 2 AND n > 1
+SELECT COUNT(*) FROM (SELECT user_id, every(quantity > 1) AS e FROM events GROUP BY user_id) t WHERE e

@@ -87,6 +87,18 @@ def only(rows: list[tuple[str, ...]]) -> float:
         ("to_char(went, 'YYYY-MM') LIKE '2020' || '-0' || 2::text", 87),
         ("to_char(went, 'YYYY-MM') ILIKE concat('%', 0, '2')", 87),
         ("to_char(went, 'YYYY-MM') ~ ('^' || upper('2020') || '-02$')", 87),
+        ("to_char(went, 'YYYY-MM') <> ALL (string_to_array('2020-01,2020-02', ','))", 720),
+        ("NOT person_id % 10 <> ALL (regexp_split_to_array('1;2', ';')::int[])", 180),
+        (
+            "person_id % 10 = ANY (ARRAY[1] || array_append(ARRAY[2], 3)) AND 0 < ALL (coalesce('{1,2}'::int[]))",
+            270,
+        ),
+        (
+            "to_char(went, 'YYYY-MM') LIKE SOME (CASE WHEN 1 > 2 THEN NULL ELSE string_to_array('%-01,%-02', ',') END)",
+            180,
+        ),
+        ("person_id <> ALL (coalesce(NULL, ARRAY[]::int[]))", 900),
+        ("person_id <> ALL (string_to_array('1,', ',', '')::int[])", 0),
         ("person_id < (SELECT 10 * MAX(room) + 70 FROM rooms)", 100),
         ("EXISTS (SELECT 1 FROM rooms WHERE floor = 1)", 900),
         ("NOT EXISTS (SELECT 1 FROM rooms WHERE floor = 1)", 0),
