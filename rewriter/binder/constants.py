@@ -20,7 +20,7 @@ from rewriter.binder.rejections import uncorrelated
 from rewriter.effort import EXPANDED, spend
 from rewriter.ir.relation import Relation
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import copied, kinds, walk
+from rewriter.ir.trees import copied, folded, kinds, walk
 from rewriter.ir.types import CASTS, Type, type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
@@ -91,7 +91,7 @@ class Constant:
             select = exp.select(body)
         ctes = [above(cte) for cte in self.ctes if id(cte) not in dropped]
         if ctes:
-            select.set("with_", exp.With(expressions=ctes))
+            select.set("with_", exp.With(expressions=ctes, recursive=_recursive(self.ctes)))
         return select
 
 
@@ -370,6 +370,22 @@ def _subquery(query: exp.Expr) -> exp.Subquery:
     inner = query if isinstance(query, exp.Subquery) else exp.Subquery(this=query)
     inner.set("alias", exp.TableAlias(this=exp.to_identifier("x")))
     return inner
+
+
+def _recursive(ctes: Sequence[exp.CTE]) -> bool:
+    """Whether CTEs of one or several clauses are written as one WITH RECURSIVE. Raises Refusal where one that was not
+    would read itself there, and not a table of its name."""
+    clauses = {bool(cte.parent and cte.parent.args.get("recursive")) for cte in ctes}
+    if clauses == {True, False}:
+        for cte in ctes:
+            if folded(cte.args["alias"].this) in map(folded, (t.this for t in walk(cte, exp.Table))):
+                raise Refusal(
+                    "0A000",
+                    "WITH RECURSIVE beside a CTE that reads a table of its own name",
+                    hint="Give the CTE another name.",
+                    position=position(cte),
+                )
+    return True in clauses
 
 
 def visible(node: exp.Expr) -> tuple[exp.CTE, ...]:

@@ -266,13 +266,13 @@ def mixed(tree: exp.Expr, private: Relation | None) -> Refusal:
     )
 
 
-def recursive(clause: exp.Expr) -> Refusal:
-    """PV014: a recursive CTE in a statement that reads private tables."""
+def recursive(cte: exp.Expr) -> Refusal:
+    """PV014: a recursive CTE that reads private or released rows, or CTEs behind it."""
     return Refusal(
         "PV014",
-        "WITH RECURSIVE in a query on private tables mixes different units",
-        hint="Ask for the aggregates of the private tables alone, and use them in a statement of their own.",
-        position=position(clause),
+        "a recursive query that reads private tables or their aggregates mixes different units",
+        hint="Let the recursive part of WITH read public tables alone, and join its rows with the private ones.",
+        position=position(cte),
     )
 
 

@@ -225,14 +225,22 @@ class QueryAnalyzer(Conditions):
         clause = tree.args.get("with_")
         if clause is None:
             return ctes
-        if clause.args.get("recursive"):
-            raise recursive(clause)
-        for cte in clause.expressions:
-            name = folded(cte.args["alias"].this)
-            rows = self.query(cte.this, ctes)
+        names = [folded(cte.args["alias"].this) for cte in clause.expressions]
+        visible_to_all = bool(clause.args.get("recursive"))
+        for place, (name, cte) in enumerate(zip(names, clause.expressions, strict=True)):
             columns = tuple(folded(c) for c in cte.args["alias"].columns)
-            read = [] if rows is None else [rows]
-            ctes = {**ctes, name: Cte(cte.this, ctes, columns, read, rows is not None)}
+            tables = [t for t in walk(cte.this, exp.Table) if not t.args.get("db")]
+            read = {folded(t.this) for t in tables if isinstance(t.this, exp.Identifier)}
+            ahead = read.intersection(names[place:]) if visible_to_all else set()
+            itself = {name: Cte(cte.this, ctes, columns, [], False, True)} if ahead else {}
+            count = len(self.nodes)
+            rows = self.query(cte.this, ctes | itself)
+            public = rows is None and count == len(self.nodes)
+            public = public and all(ctes[other].public for other in read & ctes.keys())
+            if ahead and not (public and ahead == {name}):
+                raise recursive(cte)
+            found = [] if rows is None else [rows]
+            ctes = {**ctes, name: Cte(cte.this, ctes, columns, found, rows is not None, public)}
             if rows is not None:
                 self.replacements.dropped.add(id(cte))
         return ctes

@@ -33,6 +33,7 @@ class Cte:
     """A CTE: its query, the CTEs that this one can see, its columns' names; one of private rows is not presented.
 
     `read`: its private rows, for the first reference. Another one needs its own sources: the CTE is read again.
+    `public`: neither private nor released rows are in it.
     """
 
     query: exp.Query
@@ -40,6 +41,7 @@ class Cte:
     columns: tuple[str, ...]
     read: list[Relation]
     private: bool
+    public: bool
 
 
 Ctes = dict[str, Cte]

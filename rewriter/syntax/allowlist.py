@@ -38,7 +38,7 @@ STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Where: frozenset({"this"}),
     exp.Group: frozenset({"expressions", "all"}),
     exp.Having: frozenset({"this"}),
-    exp.Order: frozenset({"expressions"}),
+    exp.Order: frozenset({"this", "expressions"}),
     exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
     exp.Limit: frozenset({"expression"}),
     exp.Offset: frozenset({"expression"}),
@@ -158,8 +158,6 @@ def describe_surplus(node: exp.Expr, part: str) -> str:
     >>> describe_surplus(exp.Table(), "sample"), describe_surplus(exp.Fetch(), "other")
     ('TABLESAMPLE', 'this form of FETCH')
     """
-    if isinstance(node, exp.Order) and part == "this":
-        return "ORDER BY within an aggregate"
     return _PARTS.get(part, f"this form of {describe(node)}")
 
 

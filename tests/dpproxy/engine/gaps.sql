@@ -326,7 +326,32 @@ SELECT COUNT(DISTINCT badge) AS staff FROM staff WHERE level > 1;
 
 SELECT (SELECT COUNT(*) FROM users) AS users, (SELECT COUNT(*) FROM staff) AS staff;
 
+-- == Lists of what was released, in an order ==
+
+SELECT string_agg(brand, ', ' ORDER BY brand DESC) AS brands, (array_agg(brand ORDER BY brand))[1] AS first
+FROM (SELECT p.brand, COUNT(*) AS n FROM items i JOIN products p ON p.id = i.product_id WHERE p.manager = 1
+  GROUP BY p.brand) AS b;
+
+-- == Recursive queries of public rows ==
+
+-- A calendar, as tools write it.
+WITH RECURSIVE days AS (SELECT DATE '2024-01-01' AS day UNION ALL SELECT (day + 1)::date FROM days
+  WHERE day < '2024-02-01')
+SELECT d.day, COUNT(o.id) AS n FROM days d LEFT JOIN orders o ON o.placed::date = d.day GROUP BY d.day ORDER BY d.day;
+
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3), rated AS (
+  SELECT rating, COUNT(*) AS orders FROM orders WHERE rating BETWEEN 1 AND 5 GROUP BY rating)
+SELECT n.i, rated.orders FROM n LEFT JOIN rated ON rated.rating = n.i ORDER BY n.i;
+
+-- Some tools always write RECURSIVE.
+WITH RECURSIVE rated AS (SELECT user_id, rating FROM orders WHERE rating > 2) SELECT COUNT(*) FROM rated;
+
 -- == Still refused ==
+
+-- PV014: what is added up in a recursion has noise of which nothing is known.
+WITH RECURSIVE rated AS (SELECT rating, COUNT(*) AS n FROM orders WHERE rating BETWEEN 1 AND 5 GROUP BY rating),
+more AS (SELECT rating, n FROM rated UNION ALL SELECT rating + 1, n * 2 FROM more WHERE rating < 5)
+SELECT SUM(n) FROM more;
 
 -- PV010: the key of a row is no text to list.
 SELECT MIN(id::text) AS first FROM orders WHERE rating = 1;
