@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,26 @@ def corpora(shared: Path) -> Path:
     return shared / "corpora"
 
 
+@dataclass
+class Client:
+    """An analyst in one session, as good as new for each statement: to open one takes longer than most statements."""
+
+    server: Running
+    session: psycopg.Connection | None = None
+
+    def opened(self) -> psycopg.Connection:
+        if self.session is None or self.session.closed:
+            self.session = self.server.connect("ann", "red-pencil")
+            self.session.prepare_threshold = None
+        else:
+            self.session.execute("ROLLBACK")
+            self.session.execute("DISCARD ALL")
+        return self.session
+
+
 @pytest.fixture(scope="module")
-def server(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The corpora's data and policy, served by the command."""
+def ann(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """An analyst of the corpora's data and policy, which are served by the command."""
     folder = tmp_path_factory.mktemp("corpora")
     subprocess.run([sys.executable, str(corpora / "make_data.py"), str(folder)], check=True, timeout=120)
     with duckdb.connect(folder / "data.duckdb") as connection:
@@ -49,30 +67,29 @@ def server(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     (folder / "dpproxy.toml").write_text('[backend]\nurl = "duckdb:///data.duckdb"\n' + policy)
     command("user", "add", "ann", "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
-        yield running
+        yield Client(running)
 
 
 def entries(path: Path) -> list[dict[str, Any]]:
     return [e for e in yaml.safe_load(path.read_text()) if e.get("sql")]
 
 
-def asked(server: Running, sql: str, values: tuple[object, ...] = ()) -> psycopg.Error | None:
+def asked(client: Client, sql: str, values: tuple[object, ...] = ()) -> psycopg.Error | None:
     """The error that a client gets, None for an answer; rows are fetched to the end."""
-    with server.connect("ann", "red-pencil") as connection:
-        try:
-            cursor: psycopg.Cursor[Any] = psycopg.RawCursor(connection)
-            cursor.execute(sql.encode(), [*values] if values else None)
-            if cursor.description is not None:
-                cursor.fetchall()
-        except psycopg.Error as error:
-            return error
+    try:
+        cursor: psycopg.Cursor[Any] = psycopg.RawCursor(client.opened())
+        cursor.execute(sql.encode(), [*values] if values else None)
+        if cursor.description is not None:
+            cursor.fetchall()
+    except psycopg.Error as error:
+        return error
     return None
 
 
-def plan(server: Running, sql: str) -> str:
+def plan(client: Client, sql: str) -> str:
     """What EXPLAIN says."""
-    with server.connect("ann", "red-pencil") as connection:
-        return "\n".join(str(line) for (line,) in connection.execute(f"EXPLAIN {sql}".encode()).fetchall())
+    rows = client.opened().execute(f"EXPLAIN {sql}".encode()).fetchall()
+    return "\n".join(str(line) for (line,) in rows)
 
 
 def domain_differs(entry: dict[str, Any], explained: str) -> bool:
@@ -85,26 +102,26 @@ def domain_differs(entry: dict[str, Any], explained: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def legit(server: Running, corpora: Path) -> dict[str, list[str]]:
+def legit(ann: Client, corpora: Path) -> dict[str, list[str]]:
     """By tier, the legitimate queries that are refused or classified otherwise."""
     found: dict[str, list[str]] = {"1": [], "2": [], "all": []}
     for entry in entries(corpora / "legit.yaml"):
         found["all"].append(entry["id"])
-        error = asked(server, entry["sql"])
+        error = asked(ann, entry["sql"])
         if error is not None:
             found[str(entry["tier"])].append(f"{entry['id']} {error.sqlstate}")
-        elif entry["mechanism"] not in SESSION and domain_differs(entry, plan(server, entry["sql"])):
+        elif entry["mechanism"] not in SESSION and domain_differs(entry, plan(ann, entry["sql"])):
             found[str(entry["tier"])].append(f"{entry['id']} another class")
     return found
 
 
 @pytest.fixture(scope="module")
-def others(server: Running, corpora: Path) -> tuple[int, list[str], list[str]]:
+def others(ann: Client, corpora: Path) -> tuple[int, list[str], list[str]]:
     """How many of others' queries are answerable, which of these are refused, which others end unexpectedly."""
     listed = entries(corpora / "queries-by-others.yaml")
     refused, differing = [], []
     for entry in listed:
-        error = asked(server, entry["sql"], VALUES.get(entry["id"], ()))
+        error = asked(ann, entry["sql"], VALUES.get(entry["id"], ()))
         state = "answered" if error is None else str(error.sqlstate)
         if entry["answerable"] == "yes" and error is not None:
             refused.append(f"{entry['id']} {state} for {entry['expected']}")
@@ -114,12 +131,12 @@ def others(server: Running, corpora: Path) -> tuple[int, list[str], list[str]]:
 
 
 @pytest.fixture(scope="module")
-def attacks(server: Running, corpora: Path) -> tuple[int, list[str]]:
+def attacks(ann: Client, corpora: Path) -> tuple[int, list[str]]:
     """How many attacks are statements, and which of them end as they must not, or with the outlier's own words."""
     listed = entries(corpora / "attacks.yaml")
     wrong = []
     for entry in listed:
-        allowed, error = set(entry["allowed"]), asked(server, entry["sql"])
+        allowed, error = set(entry["allowed"]), asked(ann, entry["sql"])
         if error is not None and OUTLIER not in entry["sql"] and OUTLIER in str(error):
             wrong.append(f"{entry['id']} tells what is in a row")
         ended = "reject" if error is not None else "safe"
