@@ -25,11 +25,12 @@ The most that both can cost is reserved before the backend is asked; what they d
     unknown domain                  groups alone                            PartitionSelection, DPSips, or PrunedSips
                                                                             where the owner says so
     unknown domain                  totals, and whatever else where g(C)    PartitionSelection, WeightedGaussian
-                                    is bounded, but no count of units
+                                    is bounded, but no count of all units
     unknown domain, g(C) bounded    measures otherwise                      CountSelection, UnkGauss or UnkLap;
                                                                             PositiveHistogram where the owner caps them
     unknown domain, no bound        top k by a count                        CountSelection, UnkGumb, or TopCounts
-    unknown domain, no bound        one count, no LIMIT                     CountSelection, PrivateCountRelease
+    unknown domain, no bound        a count, no LIMIT                       CountSelection, PrivateCountRelease;
+                                                                            counts of units beside it are totals
     items and times                 running count                           RunningSelection, UnknownDomainSquareRoot
 
 `mechanisms/choose.py` has the conditions on domain, g(C) and k. Anything else over an unknown domain is refused with a
@@ -316,19 +317,34 @@ def _described(selection: Selection, meters: Sequence[Measurement], terms: Relea
 
 
 def _as_totals(node: BoundNode, terms: ReleaseOptions, k: int | None) -> BoundNode:
-    """The node with its counts of units as totals, where they are of a large known domain and nothing bounds the cells
-    of a unit: the noise then grows with the number of cells that units are in, not with that of all cells."""
-    aggregate, settings = node.aggregate, terms.settings
-    cells = 0 if node.cells is None else len(node.cells)
-    if not node.policy.unit_clips or not CELLS_WITHOUT_K < cells <= MOST_COMPLETE:
+    """The node with its counts of units as totals, where nothing bounds the groups of a unit and they are many, or not
+    known: price and noise then do not grow with the number of all groups, the noise with that of groups of units.
+
+    Not the count that finds the groups of an unknown domain, and none where it finds the largest k: each is paid for.
+    """
+    if not node.policy.unit_clips or not _of_many_groups(node, terms.settings, k):
         return node
-    if (node.delta0 or cells) < cells or _is_top(aggregate, k, cells, settings):
-        return node
+    aggregate = node.aggregate
+    kept = aggregate.selecting if node.cells is None else None
     measures = tuple(
-        Total(None, m.argument, 1, once=True) if isinstance(m, Count) and m.tau == 1 and not m.items else m
-        for m in aggregate.measures
+        Total(None, m.argument, 1, once=True)
+        if isinstance(m, Count) and m.tau == 1 and not m.items and n != kept
+        else m
+        for n, m in enumerate(aggregate.measures)
     )
     return replace(node, aggregate=replace(aggregate, measures=measures))
+
+
+def _of_many_groups(node: BoundNode, settings: MechanismSettings, k: int | None) -> bool:
+    """Whether a unit may be in any of many or unknown groups, of which not the largest k are selected by a count."""
+    if node.cells is None:
+        return node.delta0 is None and (k is None or node.aggregate.order_by is None)
+    cells = len(node.cells)
+    return (
+        CELLS_WITHOUT_K < cells <= MOST_COMPLETE
+        and (node.delta0 or cells) >= cells
+        and not _is_top(node.aggregate, k, cells, settings)
+    )
 
 
 def _is_top(aggregate: AggregateNode, k: int | None, cells: int, settings: MechanismSettings) -> bool:

@@ -155,10 +155,10 @@ def needs_limit() -> Refusal:
     return Refusal(
         "PV017",
         "one privacy unit can appear in any number of these groups",
-        detail="Without a LIMIT they are answered only for one count, beside which sums, averages and quantiles may "
-        "stand, with Gaussian noise.",
-        hint="Add ORDER BY <the count> DESC LIMIT 10, group by fewer columns, or ask the data owner to declare "
-        "max_groups_per_unit.",
+        detail="Without a LIMIT they are answered for numbers of units and rows, sums, averages and quantiles, with "
+        "Gaussian noise. Numbers of different values are paid for in each group.",
+        hint="Add ORDER BY COUNT(DISTINCT <privacy unit>) DESC LIMIT 10 or ORDER BY COUNT(*) DESC LIMIT 10, group by "
+        "fewer columns, or ask the data owner to declare max_groups_per_unit.",
     )
 
 

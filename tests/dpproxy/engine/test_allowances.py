@@ -115,6 +115,27 @@ def test_groups_of_totals_are_found_by_weights(ann: Analyst) -> None:
     assert ann.used() == (12, 2)
 
 
+@pytest.mark.parametrize(
+    ("first", "true", "mechanism"),
+    [
+        ("COUNT(DISTINCT person_id)", 2500, "PrivateCountRelease"),
+        ("COUNT(DISTINCT CASE WHEN place <> 'b' THEN person_id END)", 1667, "WeightedGaussian"),
+    ],
+)
+def test_counts_of_units_are_measured_over_the_groups_that_are_found(
+    ann: Analyst, first: str, true: int, mechanism: str
+) -> None:
+    before, _ = ann.used()
+    rows = ann.ask(
+        f"SELECT word, {first}, COUNT(DISTINCT person_id) FILTER (WHERE place = 'a') FROM words GROUP BY word",
+        {"dpproxy.max_cost": "4"},
+    )
+    assert f"dpproxy: {mechanism}, UnitClip" in ann.notices[0]
+    assert len(rows) == 2
+    assert all(abs(int(n) - true) < 600 and abs(int(m) - 833) < 300 for _, n, m in rows)
+    assert 1 < ann.used()[0] - before <= 4
+
+
 def test_distinct_counts_above_the_allowance_are_refused(ann: Analyst) -> None:
     with pytest.raises(Refusal) as refused:
         ann.ask("SELECT place, COUNT(DISTINCT word) FROM words GROUP BY place")

@@ -258,14 +258,14 @@ def test_without_a_limit_as_many_counts_come_out_as_the_allowance_pays_for(ann: 
     assert ann.used() == (information, calls)
 
 
-def test_without_a_limit_other_aggregates_ask_for_one(ann: Analyst) -> None:
+@pytest.mark.parametrize("order", ["", " ORDER BY COUNT(DISTINCT person_id % 9) DESC LIMIT 10"])
+def test_numbers_of_different_values_ask_for_a_limit_by_a_count_of_units_or_rows(
+    ann: Analyst, order: str
+) -> None:
     with pytest.raises(Refusal) as refused:
-        ann.ask(
-            "SELECT hobby, COUNT(DISTINCT person_id), COUNT(DISTINCT person_id) FILTER (WHERE person_id > 9) "
-            "FROM hobbies GROUP BY hobby"
-        )
+        ann.ask(f"SELECT hobby, COUNT(DISTINCT person_id % 9) FROM hobbies GROUP BY hobby{order}")
     assert refused.value.code == "PV017"
-    assert "LIMIT 10" in (refused.value.hint or "")
+    assert "ORDER BY COUNT(DISTINCT <privacy unit>) DESC LIMIT 10" in (refused.value.hint or "")
     assert ann.used() == (0, 0)
 
 

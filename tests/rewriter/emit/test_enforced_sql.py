@@ -108,6 +108,13 @@ def _unbounded(
             text = items_query(node, place, listed, ITEMS, delta0, backend).sql
             yield from walk(text).items(measure, ITEMS, delta0)
     yield from _totals(node, listed, backend, walk)
+    units = tuple(
+        Total(None, m.argument, 1, once=True)
+        for m in numbers
+        if isinstance(m, Count) and m.tau == 1 and not m.items
+    )
+    # Counts of units are totals, too, where nothing bounds the groups of a unit.
+    yield from _totals(replace(node, measures=units), listed, backend, walk)
 
 
 def _totals(
@@ -258,6 +265,10 @@ def test_a_query_of_another_measure_that_bounds_less_is_noticed(sql: str, right:
     assert list(unbounded(sql, nodes, MEASURED, lambda text: text.replace(right, wrong)))
 
 
+UNITS = (
+    "SELECT device, COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE quantity > 1) FROM events"
+    " GROUP BY device"
+)
 CLIPPED = "SELECT device, COUNT(*), SUM(quantity), AVG(amount) FROM events GROUP BY device"
 WHOLE = "SELECT COUNT(*), SUM(quantity), AVG(amount) FROM events"
 WEIGHTED = "SELECT device, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) FROM events GROUP BY device"
@@ -266,6 +277,15 @@ WEIGHTED = "SELECT device, PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) F
 @pytest.mark.parametrize(
     ("sql", "right", "wrong"),
     [
+        (UNITS, r, w)
+        for r, w in (
+            ("n.q1 <= ", "n.q1 < 1 OR n.q1 > "),
+            ("JOIN n\n", "LEFT JOIN n\n"),
+            ("3071.999999996928", "3072.5"),
+            ("ON d._n = 1 AND ", "ON "),
+        )
+    ]
+    + [
         (CLIPPED, r, w)
         for r, w in (
             ("n.q0 <= ", "n.q0 < 1 OR n.q0 > "),
