@@ -15,22 +15,22 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from rewriter.binder.composite_units import per_unit
-from rewriter.binder.constants import visible
 from rewriter.binder.contribution_bounds import one_row_per_unit
-from rewriter.binder.names import output_name, plainly, resolve, starred
+from rewriter.binder.names import item_name, output_name, plainly, resolve, starred
 from rewriter.binder.output_columns import computed_column, refuse_intervals, row_column
 from rewriter.binder.rejections import mixes, stored_column, top_values
 from rewriter.binder.subquery_source import derived_source
+from rewriter.binder.suggestions import distinct_windows, over_same_rows
 from rewriter.binder.value_ranges import bounded
 from rewriter.ir.relation import UNIT, Field, Relation, RowSubquery, is_inner_unit, is_unit, leaf, leaves
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import copied, folded
+from rewriter.ir.trees import copied, folded, walk
 from rewriter.ir.types import NUMBERS, ZONELESS
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.typecheck import Parameters, check, type_of
 from rewriter.syntax.allowlist import describe, position, surplus
-from rewriter.syntax.pasted import written
+from rewriter.syntax.pasted import identifier, instead, table_name, written
 
 PEERS = (exp.Rank, exp.DenseRank)
 """Ties share their result: they must stay ties."""
@@ -126,15 +126,19 @@ class Windows:
         if isinstance(function, (exp.Lag, exp.Lead)):
             offset = function.args.get("offset")
             if offset is not None and not _small(offset):
-                raise _open("the distance of LAG and LEAD", offset)
+                raise _open("the distance of LAG and LEAD", offset, "Write a whole number.")
             if function.args.get("default") is not None:
-                raise _open("the default of LAG and LEAD", function.args["default"])
+                raise _open(
+                    "the default of LAG and LEAD",
+                    function.args["default"],
+                    "Leave it out: COALESCE around the window gives a default.",
+                )
             moved = type(function)(this=self.base(function.this))
             moved.set("offset", None if offset is None else offset.copy())
             return moved
         if isinstance(function, exp.Ntile):
             if not _small(function.this) or not int(function.this.this):
-                raise _open("the number of NTILE's buckets", function)
+                raise _open("the number of NTILE's buckets", function, "Write a whole number above 0.")
             return function.copy()
         if isinstance(function, (*PEERS, exp.RowNumber)):
             return type(function)()
@@ -144,7 +148,9 @@ class Windows:
                 this=exp.Star() if only is None else exp.case().when(only, exp.Literal.number(1))
             )
         if isinstance(function.this, exp.Distinct):
-            raise _open("DISTINCT in a window", function)
+            raise _open(
+                "DISTINCT in a window", function, "Leave it out, or group by the privacy unit in a subquery."
+            )
         value = self.base(function.this)
         return type(function)(this=value if only is None else exp.case().when(only, value))
 
@@ -160,11 +166,11 @@ def _computes(part: exp.Expr) -> bool:
     return not isinstance(part, (exp.DataType, exp.Var, exp.Identifier))
 
 
-def _open(what: str, node: exp.Expr) -> Refusal:
+def _open(what: str, node: exp.Expr, hint: str) -> Refusal:
     return Refusal(
         "PV018",
         f"{what} is not available on private rows",
-        hint="Leave it out, or write a whole number; COALESCE around LAG and LEAD gives a default.",
+        hint=hint,
         position=position(node),
     )
 
@@ -175,7 +181,11 @@ def _check_frame(spec: exp.Expr, order: exp.Expr | None) -> None:
     rows = spec.args.get("kind") == "ROWS" and order is not None
     numbers = all(b is None or b in WHOLE or _small(b) for b in bounds)
     if not (whole or (rows and numbers)):
-        raise _open("this frame of a window", spec)
+        raise _open(
+            "this frame of a window",
+            spec,
+            "Count rows in whole numbers, as in ROWS BETWEEN 6 PRECEDING AND CURRENT ROW, or leave the frame out.",
+        )
 
 
 def _aggregated(window: exp.Expr, at: exp.Expr, relation: Relation, parameters: Parameters) -> str | None:
@@ -186,9 +196,7 @@ def _aggregated(window: exp.Expr, at: exp.Expr, relation: Relation, parameters: 
     """
     select, order = at.parent_select, window.args.get("order")
     if order is None:
-        keys = window.args["partition_by"]
-        column = stored_column(keys[0], relation) if len(keys) == 1 else None
-        return None if column is None else f"Group by the column in its stead, e.g. `{top_values(*column)}`."
+        return None if select is None else _of_partitions(select, window, at, relation, parameters)
     value = order.expressions[0].this
     of = type_of(value, relation, parameters)
     plain = select is not None and not any(
@@ -200,14 +208,55 @@ def _aggregated(window: exp.Expr, at: exp.Expr, relation: Relation, parameters: 
     function = "PERCENTILE_CONT" if of in NUMBERS else "PERCENTILE_DISC"
     median = exp.var(f"{function}(0.5) WITHIN GROUP (ORDER BY {shown})")
     keys = [key.copy() for key in at.args.get("partition_by") or []]
-    kept = {part: select.args[part] for part in ("from_", "joins", "where") if select.args.get(part)}
-    query = exp.Select(expressions=[*keys, median], **kept).copy()
-    if keys:
-        query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
-    ctes = [cte.copy() for cte in visible(select)]
-    if ctes:
-        query.set("with_", exp.With(expressions=ctes))
+    query = over_same_rows(select, keys, [median])
     return f"For the median, `{written(query)}`; other percentiles likewise."
+
+
+def _of_partitions(
+    select: exp.Select, window: exp.Expr, at: exp.Expr, relation: Relation, parameters: Parameters
+) -> str | None:
+    """A hint to what an aggregate over partitions of all units' rows is written for, None where nothing is said."""
+    grouped = distinct_windows(select)
+    if grouped is not None:
+        return f"Group by the columns, `{grouped}`."
+    keys = window.args["partition_by"]
+    column = stored_column(keys[0], relation) if len(keys) == 1 else None
+    if column is None:
+        return None
+    averaged = _correlated(select, window, at, relation, parameters)
+    if averaged is not None:
+        return f"Compare with the average that rows look up, {instead(averaged, written(at))}."
+    return f"Group by the column in its stead, e.g. `{top_values(*column)}`."
+
+
+def _correlated(
+    select: exp.Select, window: exp.Expr, at: exp.Expr, relation: Relation, parameters: Parameters
+) -> str | None:
+    """An average over the partitions of a table by a column of known domain, as a correlated subquery.
+
+    In:  SELECT age, AVG(age) OVER (PARTITION BY country) FROM users
+    Out: (SELECT AVG(others.age) FROM users AS others WHERE others.country = users.country)
+    """
+    table, key = select.args["from_"].this, at.args["partition_by"][0]
+    if not (isinstance(at.this, exp.Avg) and isinstance(table, exp.Table) and isinstance(key, exp.Column)):
+        return None
+    if type_of(window.this.this, relation, parameters) not in NUMBERS:
+        return None
+    stored = relation.source(window.args["partition_by"][0].table)
+    known = stored.column(window.args["partition_by"][0].name)
+    if (
+        select.args.get("joins")
+        or select.args.get("where")
+        or not (known.domain or known.domain_from or known.range)
+    ):
+        return None
+    name, alias = identifier(folded(key.this)), identifier(item_name(table))
+    value = at.this.this.copy()
+    for part in walk(value, exp.Column):
+        part.set("table", exp.to_identifier("others"))
+        part.args["table"].meta["start"] = 0  # said, not ours
+    shown = bounded(window.this.this, written(value), relation, parameters)
+    return f"(SELECT AVG({shown}) FROM {table_name(stored.table)} AS others WHERE others.{name} = {alias}.{name})"
 
 
 def windowed(

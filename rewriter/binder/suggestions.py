@@ -1,0 +1,57 @@
+"""Statements for hints that are made of the client's own: the same rows, asked for in another way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rewriter.binder.constants import visible
+from rewriter.syntax.pasted import written
+
+SUMMED = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
+
+
+def over_same_rows(select: exp.Select, keys: Sequence[exp.Expr], values: Sequence[exp.Expr]) -> exp.Select:
+    """The rows of a SELECT's FROM and WHERE, with `values` of each group of `keys`.
+
+    >>> from rewriter.syntax.parse import parse_query
+    >>> select = parse_query("SELECT DISTINCT a, COUNT(*) OVER (PARTITION BY a) FROM t WHERE b = 1")
+    >>> over_same_rows(select, [select.expressions[0]], [exp.Count(this=exp.Star())]).sql()
+    'SELECT a, COUNT(*) FROM t WHERE b = 1 GROUP BY a'
+    """
+    kept = {part: select.args[part] for part in ("from_", "joins", "where") if select.args.get(part)}
+    query = exp.Select(expressions=[*keys, *values], **kept).copy()
+    if keys:
+        query.set("group", exp.Group(expressions=[key.copy() for key in keys]))
+    ctes = [cte.copy() for cte in visible(select)]
+    if ctes:
+        query.set("with_", exp.With(expressions=ctes))
+    return query
+
+
+def distinct_windows(select: exp.Select) -> str | None:
+    """SELECT DISTINCT of aggregates over partitions, with the keys of these beside them, as GROUP BY; None for others.
+
+    >>> from rewriter.syntax.parse import parse_query
+    >>> distinct_windows(parse_query("SELECT DISTINCT a, COUNT(*) OVER (PARTITION BY a) AS n FROM t"))
+    'SELECT a, COUNT(*) AS n FROM t GROUP BY a'
+    """
+    distinct, others = select.args.get("distinct"), ("group", "having", "order", "limit", "offset")
+    if distinct is None or distinct.args.get("on") or any(select.args.get(part) for part in others):
+        return None
+    shown = [item.unalias() for item in select.expressions]
+    windows = [item for item in shown if isinstance(item, exp.Window)]
+    keys = [item for item in shown if not isinstance(item, exp.Window)]
+    if not all(
+        isinstance(w.this, SUMMED) and set(w.args.get("partition_by") or []) == set(keys) for w in windows
+    ):
+        return None
+    if any(w.args.get("order") for w in windows) or any(key.find(exp.Window) for key in keys):
+        return None
+    query = over_same_rows(
+        select, keys, [i for i in select.expressions if isinstance(i.unalias(), exp.Window)]
+    )
+    for window in [w for item in query.expressions for w in item.find_all(exp.Window)]:
+        window.replace(window.this)
+    return written(query)
