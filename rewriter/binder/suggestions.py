@@ -30,6 +30,26 @@ def over_same_rows(select: exp.Select, keys: Sequence[exp.Expr], values: Sequenc
     return query
 
 
+def counted_values(select: exp.Select, value: exp.Expr, unit: str | None) -> str | None:
+    """The values that most units have, in each group of a SELECT if it has groups; None where these are not plain.
+
+    >>> from rewriter.syntax.parse import parse_query
+    >>> select = parse_query("SELECT a, MODE() WITHIN GROUP (ORDER BY b) FROM t GROUP BY a")
+    >>> counted_values(select, exp.column("b"), "id")
+    'SELECT a, b, COUNT(DISTINCT id) FROM t GROUP BY a, b ORDER BY 3 DESC LIMIT 10'
+    """
+    group = select.args.get("group")
+    if group is not None and any(values for part, values in group.args.items() if part != "expressions"):
+        return None
+    shown = [item.unalias() for item in select.expressions]
+    keys = [item for item in shown if not item.find(exp.AggFunc, exp.Query)] if group is not None else []
+    counted = exp.var("COUNT(*)" if unit is None else f"COUNT(DISTINCT {unit})")
+    query = over_same_rows(select, [*keys, value], [counted])
+    largest = exp.Ordered(this=exp.Literal.number(len(keys) + 2), desc=True, nulls_first=True)
+    query.set("order", exp.Order(expressions=[largest]))
+    return written(query.limit(10))
+
+
 def distinct_windows(select: exp.Select) -> str | None:
     """SELECT DISTINCT of aggregates over partitions, with the keys of these beside them, as GROUP BY; None for others.
 

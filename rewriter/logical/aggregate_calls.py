@@ -14,6 +14,7 @@ from sqlglot import exp
 from rewriter.binder.composite_units import by_unit
 from rewriter.binder.names import resolve
 from rewriter.binder.rejections import stored_column, top_values, unit_name
+from rewriter.binder.suggestions import counted_values
 from rewriter.binder.value_ranges import bounded
 from rewriter.effort import PARSED, spend
 from rewriter.ir.measure import Function
@@ -154,7 +155,9 @@ class _CallReader:
             column = stored_column(value, self.relation)
             if column is None or column[1] in events_of(column[0]):
                 return None
-            return f"Ask for its values: `{top_values(*column)}`."
+            select = call.parent_select
+            listed = select and counted_values(select, argument(call), unit_name(self.relation))
+            return f"Ask for its values: `{listed or top_values(*column)}`."
         return None
 
     def type_of(self, value: exp.Expr) -> Type:
