@@ -20,7 +20,7 @@ from rewriter.ir.types import DATED, Type, type_named
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
-from rewriter.syntax.pasted import identifier, table_name
+from rewriter.syntax.pasted import identifier, instead, table_name, written
 
 
 def row_level(relation: Relation, tree: exp.Expr, code: str = "PV010") -> Refusal:
@@ -223,10 +223,40 @@ def uncorrelated(node: exp.Expr) -> Refusal:
     return Refusal(
         "PV015",
         "this subquery in WHERE is not supported on private rows",
-        hint="Compare the privacy unit with the units of a subquery by IN, correlate EXISTS on the unit, or an "
+        hint=_of_quantified(node)
+        or "Compare the privacy unit with the units of a subquery by IN, correlate EXISTS on the unit, or an "
         "aggregate on the unit or by equality with columns of known domain, or read a public table.",
         position=position(node),
     )
+
+
+def _of_quantified(node: exp.Expr) -> str | None:
+    """A hint to what stands for ANY and ALL over the query `node` or its array; None in other places.
+
+    In:  price > ANY (SELECT price FROM products)
+    Out: price > (SELECT MIN(price) FROM products)
+    """
+    around, select = node.parent, node.unnest()
+    while isinstance(around, (exp.Subquery, exp.Paren, exp.Array)):
+        around = around.parent
+    compared = around.parent if isinstance(around, (exp.Any, exp.All)) else None
+    if compared is None or not isinstance(select, exp.Select) or len(select.expressions) != 1:
+        return None
+    value, shown = compared.this, select.expressions[0].unalias()
+    if isinstance(compared, exp.EQ) and isinstance(around, exp.Any):
+        listed = exp.In(this=value.copy(), query=select.copy().subquery())
+        return f"Write {instead(written(listed), written(compared))}."
+    plain = not any(select.args.get(part) for part in ("group", "having", "limit", "offset"))
+    plain = plain and not shown.find(exp.AggFunc, exp.Star)
+    if not plain or not isinstance(compared, (exp.GT, exp.GTE, exp.LT, exp.LTE)):
+        return None
+    least = isinstance(compared, (exp.GT, exp.GTE)) == isinstance(around, exp.Any)
+    one = select.copy()
+    one.set("expressions", [(exp.Min if least else exp.Max)(this=shown.copy())])
+    for part in ("order", "distinct"):
+        one.set(part, None)
+    end = written(type(compared)(this=value.copy(), expression=one.subquery()))
+    return f"Compare with the {'least' if least else 'largest'} of them, {instead(end, written(compared))}."
 
 
 def mixes(what: str, relation: Relation, node: exp.Expr, hint: str | None = None) -> Refusal:
