@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from sqlglot import exp
 
 from rewriter.binder.constants import visible
-from rewriter.syntax.pasted import written
+from rewriter.binder.names import item_name
+from rewriter.binder.rejections import visible_unit
+from rewriter.ir.trees import folded, walk
+from rewriter.policy import Policy
+from rewriter.syntax.pasted import identifier, table_name, written
 
 SUMMED = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 
@@ -75,3 +79,35 @@ def distinct_windows(select: exp.Select) -> str | None:
     for window in [w for item in query.expressions for w in item.find_all(exp.Window)]:
         window.replace(window.this)
     return written(query)
+
+
+def first_row_of_units(select: exp.Expr, policy: Policy, others: Container[str]) -> str | None:
+    """A hint to what stands for one value of a private table by ORDER BY and LIMIT, which is correlated with other
+    rows; None for other subqueries. `others`: names that are no tables.
+
+    In:  (SELECT e.action FROM events e WHERE e.user_id = u.user_id ORDER BY e.ts LIMIT 1)
+    Out: SELECT DISTINCT ON (user_id) user_id, action AS first FROM events ORDER BY user_id, ts
+    """
+    clause, order = select.args.get("from_"), select.args.get("order")
+    plain = isinstance(select, exp.Select) and len(select.expressions) == 1 and not select.args.get("joins")
+    if not plain or clause is None or order is None or select.args.get("limit") is None:
+        return None
+    item = clause.this
+    name = folded(item.this) if isinstance(item, exp.Table) else ""
+    table = None if not name or name in others else policy.find(folded(item.args.get("db")) or None, name)
+    unit = None if table is None or table.public else visible_unit(table)
+    if table is None or unit is None:
+        return None
+    if select.args.get("group") or select.expressions[0].find(exp.AggFunc, exp.Window, exp.Query, exp.Star):
+        return None
+    value, *ordered = (part.copy() for part in (select.expressions[0].unalias(), *order.expressions))
+    for column in (column for part in (value, *ordered) for column in walk(part, exp.Column)):
+        if folded(column.args.get("table")) not in ("", item_name(item)):
+            return None
+        column.set("table", None)
+    by = ", ".join([identifier(unit), *map(written, ordered)])
+    rows = f"SELECT DISTINCT ON ({identifier(unit)}) {identifier(unit)}, {written(value)} AS first"
+    return (
+        f"Take the first row of each unit in a subquery, e.g. `SELECT first, COUNT(*) FROM ({rows} FROM "
+        f"{table_name(table)} ORDER BY {by}) AS t GROUP BY first`; or use an aggregate."
+    )

@@ -84,6 +84,7 @@ from rewriter.binder.scalar_subqueries import looked_up, looks_around, may_look_
 from rewriter.binder.scan_filter import scan
 from rewriter.binder.select_parts import correlated, projected, refuse_outer, shown_as
 from rewriter.binder.set_operations import combined
+from rewriter.binder.suggestions import first_row_of_units
 from rewriter.binder.tool_spellings import drop_casts, drop_schemas
 from rewriter.binder.views import view_query, view_rows
 from rewriter.binder.windows import first_rows, with_windows
@@ -279,7 +280,8 @@ class QueryAnalyzer(Conditions):
             raise Refusal(
                 "PV015",
                 "a subquery on private rows cannot be correlated with the rows around it",
-                hint="Group by the column within the subquery, and join its result.",
+                hint=first_row_of_units(query.unnest(), self.policy, ctes)
+                or "Group by the column within the subquery, and join its result.",
                 position=refusal.position,
             ) from None
 
