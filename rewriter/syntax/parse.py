@@ -154,7 +154,9 @@ def _check_structure(nodes: Sequence[exp.Expr]) -> None:
             if isinstance(
                 node, (exp.Command, exp.DDL, exp.DML, exp.Lateral, exp.TableSample, exp.Into, exp.Lock)
             ):
-                raise _unsupported(node, describe(node))
+                raise _unsupported(
+                    node, describe(node), _LATERAL if isinstance(node, exp.Lateral) else _PLAIN
+                )
             continue
         extra = surplus(node, allowed)
         if extra is not None:
@@ -168,10 +170,17 @@ def _check_parameter(node: exp.Parameter) -> None:
         raise Refusal("42601", "a parameter is a $ and a number", position=position(node))
 
 
-def _unsupported(node: exp.Expr, what: str) -> Refusal:
+_PLAIN = "Write no more than SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET."
+_LATERAL = (
+    "Write an aggregate that is correlated on the privacy unit as a subquery among the columns, or join a subquery "
+    "that groups by the unit. For released columns as rows write UNION ALL over one WITH."
+)
+
+
+def _unsupported(node: exp.Expr, what: str, hint: str = _PLAIN) -> Refusal:
     return Refusal(
         "0A000",
         f"{what} is not supported in a query on private tables",
-        hint="Write no more than SELECT, FROM, JOIN, WHERE, GROUP BY, HAVING, ORDER BY, LIMIT and OFFSET.",
+        hint=hint,
         position=position(node),
     )
