@@ -29,6 +29,8 @@ CAST_FROM = {
     Type.UUID: {Type.UUID},
 }
 """What is cast to each type, beside constants."""
+JOINED = TEXTUAL | INTEGERS | ZONELESS | {Type.UUID}
+"""What is joined to texts: a truth value is `t` there, and `true` where it is cast."""
 DIGITS = 10
 """The most digits behind the point that ROUND and TRUNC keep."""
 MOST_JOINED = 100
@@ -113,6 +115,36 @@ def rounded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return number(part, of, parameters)
 
 
+def whole(node: exp.Expr, of: Of, parameters: Parameters) -> bool:
+    """Whether PostgreSQL prints each value of an expression below 10^15 as a whole number: no fraction, and no -0.
+
+    >>> hour = exp.Extract(this=exp.Var(this="HOUR"), expression=exp.column("t"))
+    >>> whole(hour, lambda _: Type.NUMERIC, ()), whole(exp.column("x"), lambda _: Type.NUMERIC, ())
+    (True, False)
+    """
+    node, found = node.unnest(), of(node)
+    parts = [p for p in (node.this, node.args.get("expression")) if isinstance(p, exp.Expr)]
+    if found in INTEGERS or found not in (Type.NUMERIC, Type.FLOAT8):
+        return found in INTEGERS
+    if isinstance(node, exp.Extract):
+        return node.name.lower() not in ("second", "epoch")
+    if isinstance(node, (exp.Floor, exp.Ceil, exp.Round, exp.Trunc)):
+        decimals = node.args.get("decimals")
+        digits = 0 if decimals is None else whole_constant(decimals, parameters)
+        return (found is Type.NUMERIC and digits is not None and digits <= 0) or whole(
+            node.this, of, parameters
+        )
+    if isinstance(node, exp.Cast):
+        return not node.args["to"].expressions and whole(node.this, of, parameters)
+    if isinstance(node, exp.Mul) and found is Type.FLOAT8:
+        # A zero times a negative number would be -0.
+        constants = [whole_constant(p, parameters) or 0 for p in parts]
+        return max(constants) > 0 and all(whole(p, of, parameters) for p in parts)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+        return all(whole(p, of, parameters) for p in parts)
+    return False
+
+
 def floating(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if of(part.this) in INTEGERS | FLOATS else "of another type than double precision"
 
@@ -160,11 +192,12 @@ def zoned(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 def cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     to = part.args["to"]
-    target = CASTS.get(to.this)
+    target, source = CASTS.get(to.this), of(part.this)
     constant = isinstance(part.this, exp.Literal) and to.this == exp.DType.INTERVAL
     if constant:
         return None if interval_text(part, parameters) is not None else "to an interval"
-    if target is None or of(part.this) not in CAST_FROM[target] | {Type.LITERAL}:
+    printed = target is Type.TEXT and whole(part.this, of, parameters)
+    if target is None or not (printed or source in CAST_FROM[target] | {Type.LITERAL}):
         return "between these types"
     sizes = [whole_constant(size.this, parameters) for size in to.expressions]
     return None if not sizes or _sized(to.this, sizes) else "to a type of this size"
@@ -240,7 +273,8 @@ def joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     spend(len(nodes))
     if sum(isinstance(node, exp.Column) for node in nodes) > MOST_JOINED:
         return f"of more than {MOST_JOINED} columns"
-    return None if {of(p) for p in parts} <= TEXTUAL | INTEGERS else "on values that are no text"
+    known = all(of(p) in JOINED or whole(p, of, parameters) for p in parts)
+    return None if known else "on values that are no text"
 
 
 def cut(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:

@@ -42,7 +42,7 @@ from rewriter.ir.trees import (
     table_named,
     walk,
 )
-from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, STAMPS, Type, common
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, STAMPS, TEXTUAL, Type, common
 from rewriter.policy import Column, Table
 from rewriter.scalar import float_guards, regexp, time_format, time_zones
 from rewriter.scalar.comparable import alike_operands
@@ -641,13 +641,19 @@ class Engine(ABC):
             return cast(Guarded(part.value, (*part.guards, *guards)).closed(), self.stored(node))
         value = self.write(node.this)
         if target is Type.TEXT:
-            text = self.spelt(value, source)
+            text = self.whole_text(node.this) if source in NUMBERS - INTEGERS else self.spelt(value, source)
             return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
         if target in STAMPS:
             return self.stamp(value) if source is Type.DATE else cast(value, "TIMESTAMP")
         if source is Type.TIMESTAMPTZ:
             value = cast(value, "TIMESTAMP")
         return cast(value, self.stored(node))
+
+    def whole_text(self, node: exp.Expr) -> exp.Expr:
+        """The text of a number that is a whole one, NULL from 10^15 on, where PostgreSQL prints doubles otherwise."""
+        value = self.write(node)
+        short = exp.LT(this=float_guards.size(value), expression=number(10**15))
+        return when(short, cast(cast(value, "BIGINT"), "TEXT"))
 
     def to_integer(self, node: exp.Expr, source: Type) -> exp.Expr:
         """A number as an integer: PostgreSQL rounds numerics half away from zero, doubles half to even."""
@@ -841,7 +847,7 @@ class Engine(ABC):
     def joined(self, node: exp.Expr) -> exp.Expr:
         concat = isinstance(node, exp.Concat)
         operands = node.expressions if concat else list(_joined(node))
-        parts = [cast(self.write(part), "TEXT") for part in operands]
+        parts = [self.joinable(part) for part in operands]
         if concat:
             parts = [coalesce(part, exp.Literal.string("")) for part in parts]
         found = parts[0]
@@ -859,6 +865,12 @@ class Engine(ABC):
         for length in lengths[1:]:
             whole = exp.Add(this=whole, expression=length)
         return when(exp.LTE(this=whole, expression=number(LONGEST_COMPUTED)), found)
+
+    def joinable(self, node: exp.Expr) -> exp.Expr:
+        """A value as a text that is joined to others."""
+        if self.type_of(node) in TEXTUAL | INTEGERS:
+            return cast(self.write(node), "TEXT")
+        return self.write(exp.cast(node, "TEXT"))
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
         value = self.write(node.this)

@@ -311,3 +311,18 @@ s SIMILAR TO '%[0-9]+'
 s SIMILAR TO 'a#%b#_c%' ESCAPE '#'
 s NOT SIMILAR TO '[A-Z]{2,}|%\.%' ESCAPE '!'
 EXTRACT(month FROM date_bin('10 days', ts, timestamp '2001-01-01'))
+'Q' || EXTRACT(quarter FROM d)
+concat(EXTRACT(hour FROM tm), ':', EXTRACT(minute FROM tm))
+EXTRACT(dow FROM tz)::text
+EXTRACT(minute FROM tm)::varchar(1)
+EXTRACT(day FROM ts - tu)::text
+date_part('year', d) || ' / ' || date_part('doy', ts)
+(EXTRACT(year FROM d) * 100 + EXTRACT(month FROM d))::text
+concat(floor(i4 / 10) * 10, '-', floor(i4 / 10) * 10 + 9)
+floor(i8)::text
+floor(i4 / 10.0) * -10 || 's'
+round(n)::text
+round(m, -1) || ''
+concat(trunc(i4 / 3.0), ceil(i4 / 7.0) - 1)
+s || d
+ts || ' ' || d
