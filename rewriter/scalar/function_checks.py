@@ -38,6 +38,15 @@ MOST_JOINED = 100
 LONGEST = 100
 """Characters of a constant that is put into texts."""
 TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _])+")
+NOT_DOUBLE = "of another type than double precision"
+NOT_TEXT = "on values that are no text"
+FRACTION = "of a number with a fraction to text"
+HINTS = {
+    NOT_DOUBLE: "Cast its argument to double precision.",
+    NOT_TEXT: "Cast numbers to integer and truth values to text, and show times by to_char.",
+    FRACTION: "Cast the number to integer first, or show it as a text on the released rows.",
+}
+"""What to write where a call is refused for a reason; for other reasons there is nothing to write in its place."""
 Of = Callable[[exp.Expr], Type]
 """The type of a part of an expression."""
 Check = Callable[[exp.Expr, Of, Parameters], str | None]
@@ -67,7 +76,7 @@ def whole_constant(node: exp.Expr | None, parameters: Parameters) -> int | None:
 
 def not_allowed(part: exp.Expr, why: str) -> Refusal:
     """PV020 for what would be allowed with other values."""
-    hint = "It could fail on one person's row; compute it on the released rows instead."
+    hint = HINTS.get(why, "It could fail on one person's row; compute it on the released rows instead.")
     if isinstance(part, exp.Anonymous) and part.name.lower() == "age":
         hint = "EXTRACT its years or months, which are numbers, or compare the dates themselves."
     return Refusal(
@@ -146,7 +155,7 @@ def whole(node: exp.Expr, of: Of, parameters: Parameters) -> bool:
 
 
 def floating(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    return None if of(part.this) in INTEGERS | FLOATS else "of another type than double precision"
+    return None if of(part.this) in INTEGERS | FLOATS else NOT_DOUBLE
 
 
 def power(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -155,7 +164,7 @@ def power(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if value is None or not re.fullmatch(r"(\d{1,3}(\.\d{1,9})?)?", value):
         return "with an exponent that is no plain constant"
     if of(part.this) is Type.NUMERIC or (of(part.this) in INTEGERS and of(exponent) is Type.NUMERIC):
-        return "of another type than double precision"
+        return NOT_DOUBLE
     return number(part, of, parameters)
 
 
@@ -196,7 +205,9 @@ def cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     constant = isinstance(part.this, exp.Literal) and to.this == exp.DType.INTERVAL
     if constant:
         return None if interval_text(part, parameters) is not None else "to an interval"
-    printed = target is Type.TEXT and whole(part.this, of, parameters)
+    printed = target is Type.TEXT and source in NUMBERS - INTEGERS
+    if printed and not whole(part.this, of, parameters):
+        return FRACTION
     if target is None or not (printed or source in CAST_FROM[target] | {Type.LITERAL}):
         return "between these types"
     sizes = [whole_constant(size.this, parameters) for size in to.expressions]
@@ -264,7 +275,7 @@ def substring(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 
 def text(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    return None if of(part.this) in TEXTUAL else "on values that are no text"
+    return None if of(part.this) in TEXTUAL else NOT_TEXT
 
 
 def joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -274,7 +285,7 @@ def joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if sum(isinstance(node, exp.Column) for node in nodes) > MOST_JOINED:
         return f"of more than {MOST_JOINED} columns"
     known = all(of(p) in JOINED or whole(p, of, parameters) for p in parts)
-    return None if known else "on values that are no text"
+    return None if known else NOT_TEXT
 
 
 def cut(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -311,7 +322,7 @@ def padded(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 def found(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     other = part.args.get("substr") or part.args["expression"]
-    return text(part, of, parameters) if of(other) in TEXTUAL else "on values that are no text"
+    return text(part, of, parameters) if of(other) in TEXTUAL else NOT_TEXT
 
 
 def bucket(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
