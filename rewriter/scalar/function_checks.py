@@ -288,6 +288,17 @@ def joined(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if known else NOT_TEXT
 
 
+def separated(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    if len(part.expressions) < 2:
+        return "with fewer than two arguments"
+    separator = part.expressions[0].unnest()
+    text = constant_text(separator, parameters)
+    null = isinstance(separator, exp.Parameter) and parameters[int(separator.name) - 1].null
+    if text is None or null or len(text) > LONGEST or of(separator) not in TEXTUAL:
+        return f"with another separator than a constant of at most {LONGEST} characters"
+    return joined(part, of, parameters)
+
+
 def cut(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return "with this length" if of(part.expression) not in INTEGERS else text(part, of, parameters)
 

@@ -516,6 +516,15 @@ FUNCTIONS = (
         folds=True,
         form="joined",
     ),
+    F(
+        exp.ConcatWs,
+        ("expressions", "safe", "coalesce"),
+        "",
+        Type.TEXT,
+        check=checks.separated,
+        folds=True,
+        form="joined",
+    ),
     F(exp.Left, BOTH, "", Type.TEXT, check=checks.cut, strict=True, form="cut"),
     F(exp.Right, BOTH, "", Type.TEXT, check=checks.cut, strict=True, form="cut"),
     F(

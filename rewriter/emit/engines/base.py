@@ -845,14 +845,21 @@ class Engine(ABC):
         return self.parts(node)
 
     def joined(self, node: exp.Expr) -> exp.Expr:
-        concat = isinstance(node, exp.Concat)
-        operands = node.expressions if concat else list(_joined(node))
+        concat = isinstance(node, (exp.Concat, exp.ConcatWs))
+        operands = list(node.expressions if concat else _joined(node))
+        separator = operands.pop(0) if isinstance(node, exp.ConcatWs) else None
         parts = [self.joinable(part) for part in operands]
+        if separator is not None:
+            parts = [exp.DPipe(this=self.joinable(separator), expression=part) for part in parts]
         if concat:
             parts = [coalesce(part, exp.Literal.string("")) for part in parts]
         found = parts[0]
         for part in parts[1:]:
             found = exp.DPipe(this=found, expression=part)
+        if separator is not None:
+            # A separator stands before each part that is not NULL.
+            size = len(constant_text(separator, self.parameters) or "")
+            found = exp.Substring(this=found, start=number(size + 1))
         # Written again rather than copied: nested ones then count as many steps as they are long.
         long = [p for p in operands if self.type_of(p) is Type.TEXT and walk(p, exp.Column)]
         # As BIGINT: the lengths of three stored texts can be more than an integer holds.

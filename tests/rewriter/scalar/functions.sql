@@ -326,3 +326,7 @@ round(m, -1) || ''
 concat(trunc(i4 / 3.0), ceil(i4 / 7.0) - 1)
 s || d
 ts || ' ' || d
+concat_ws('-', s, z, i4)
+concat_ws(', ', NULL, s, i2)
+concat_ws('', z, EXTRACT(hour FROM tm), s || z)
+concat_ws('|', s)
