@@ -188,3 +188,6 @@ SELECT COUNT(DISTINCT user_id), (SELECT max(title) FROM articles) FROM users
 SELECT country, COUNT(DISTINCT user_id), (SELECT COUNT(*) FROM articles) FROM users GROUP BY country ORDER BY (SELECT 1), 2
 SELECT COUNT(*) FROM (SELECT user_id, row_number() OVER w AS k, sum(quantity) OVER w AS n FROM events WINDOW w AS (PARTITION BY user_id ORDER BY ts, event_id)) t WHERE k = 2 AND n > 1
 SELECT COUNT(*) FROM (SELECT user_id, every(quantity > 1) AS e FROM events GROUP BY user_id) t WHERE e
+SELECT COUNT(*) FROM users WHERE (birth_year, country) > (1970, 'FR')
+SELECT COUNT(*) FROM users WHERE NOT (country, birth_year, job_title) <= ('FR', 1980, 'Chef') AND (country, job_title) <> ('DE', 'King')
+SELECT COUNT(*) FROM events WHERE (EXTRACT(year FROM ts), EXTRACT(month FROM ts)) >= (2024, 2) OR (action, quantity) = ('like', 1)
