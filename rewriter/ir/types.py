@@ -91,6 +91,7 @@ CASTS = {
     exp.DType.DATE: Type.DATE,
     exp.DType.TIMESTAMP: Type.TIMESTAMP,
     exp.DType.TIMESTAMPTZ: Type.TIMESTAMPTZ,
+    exp.DType.TIME: Type.TIME,
     exp.DType.UUID: Type.UUID,
 }
 """The types that values may be cast to."""

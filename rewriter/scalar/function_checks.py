@@ -25,6 +25,7 @@ CAST_FROM = {
     **dict.fromkeys(INTEGERS, NUMBERS | {Type.BOOL}),
     Type.TEXT: INTEGERS | ZONELESS | {Type.TEXT, Type.BOOL, Type.UUID, Type.JSON},
     **dict.fromkeys(DATED, DATED),
+    Type.TIME: STAMPS | {Type.TIME},
     Type.BOOL: {Type.BOOL},
     Type.UUID: {Type.UUID},
 }

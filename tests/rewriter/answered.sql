@@ -191,3 +191,4 @@ SELECT COUNT(*) FROM (SELECT user_id, every(quantity > 1) AS e FROM events GROUP
 SELECT COUNT(*) FROM users WHERE (birth_year, country) > (1970, 'FR')
 SELECT COUNT(*) FROM users WHERE NOT (country, birth_year, job_title) <= ('FR', 1980, 'Chef') AND (country, job_title) <> ('DE', 'King')
 SELECT COUNT(*) FROM events WHERE (EXTRACT(year FROM ts), EXTRACT(month FROM ts)) >= (2024, 2) OR (action, quantity) = ('like', 1)
+SELECT COUNT(*) FROM events WHERE ts::time BETWEEN '08:00' AND '17:30:00'

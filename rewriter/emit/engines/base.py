@@ -645,6 +645,8 @@ class Engine(ABC):
             return exp.Left(this=text, expression=number(sizes[0])) if sizes else text
         if target in STAMPS:
             return self.stamp(value) if source is Type.DATE else cast(value, "TIMESTAMP")
+        if target is Type.TIME and source in STAMPS:
+            return self.within_calendar(node.this, value, cast(cast(value, "TIMESTAMP"), "TIME"))
         if source is Type.TIMESTAMPTZ:
             value = cast(value, "TIMESTAMP")
         return cast(value, self.stored(node))

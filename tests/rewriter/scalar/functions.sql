@@ -330,3 +330,8 @@ concat_ws('-', s, z, i4)
 concat_ws(', ', NULL, s, i2)
 concat_ws('', z, EXTRACT(hour FROM tm), s || z)
 concat_ws('|', s)
+ts::time
+tz::time
+ts::time between '09:00' and '17:30:00.5'
+(tz AT TIME ZONE 'Asia/Tokyo')::time > tm
+EXTRACT(hour FROM CAST(ts AS time)) * 60 + EXTRACT(minute FROM ts::time)
