@@ -42,7 +42,9 @@ TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _])+")
 NOT_DOUBLE = "of another type than double precision"
 NOT_TEXT = "on values that are no text"
 FRACTION = "of a number with a fraction to text"
+UNSETTLED = "with groups or several repeated characters or sets"
 HINTS = {
+    UNSETTLED: "Repeat one of them, or let the pattern reach the end of the text by $.",
     NOT_DOUBLE: "Cast its argument to double precision.",
     NOT_TEXT: "Cast numbers to integer and truth values to text, and show times by to_char.",
     FRACTION: "Cast the number to integer first, or show it as a text on the released rows.",
@@ -262,8 +264,13 @@ def matched(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
         return None
     replacement = constant_text(part.args["replacement"], parameters)
     modifiers = part.args.get("modifiers")
-    if not regexp.single(found) or (modifiers is not None and constant_text(modifiers, parameters) != "g"):
-        return "with more than one repeated character or set"
+    if modifiers is not None and constant_text(modifiers, parameters) != "g":
+        return "with other flags than g"
+    if not regexp.settled(found):
+        return UNSETTLED
+    # Engines differ on whether an empty part follows one that is not.
+    if modifiers is not None and replacement and regexp.may_be_empty(found):
+        return "with the flag g, a replacement and a pattern that is found between characters"
     plain = replacement is not None and "\\" not in replacement and len(replacement) <= LONGEST
     return None if plain else "with this replacement"
 

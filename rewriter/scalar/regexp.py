@@ -9,6 +9,7 @@ _ESCAPED = r"\\[.*+?()\[\]{}|^$\\/\-]|\\d"
 _SET = r"\[\^?(?:\[:(?:alpha|digit|alnum|upper|lower):\]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9 _.,:;/@#%&=!+*?()<>-])+\]"
 _ATOM = re.compile(rf"{_SET}|{_ESCAPED}|{_PLAIN}|\.")
 _TIMES = re.compile(r"[*+?]|\{\d{1,2}(?:,\d{0,2})?\}")
+_FIXED = re.compile(r"\{(?!0+\})\d+\}")
 MOST = 200
 """Characters of a pattern: neither engine finds such a pattern too complex."""
 
@@ -86,12 +87,26 @@ def _either(part: str) -> str:
     )
 
 
-def single(found: list[str]) -> bool:
-    """Whether the pattern is one atom, repeated or not: its longest match is also its first.
+def settled(found: list[str]) -> bool:
+    """Whether all engines find the same part of a text: PostgreSQL the longest from the first place on where there is
+    one, RE2 the first that it tries.
 
-    >>> single(["[0-9]", "+"]), single(["a", "b", "?"])
-    (True, False)
+    With one repeated part alone, RE2 tries the longest first; what reaches the end of the text is longest by itself.
+    Without groups, PostgreSQL has nothing to find again within the part.
+
+    >>> settled(["[0-9]", "+"]), settled(["a", "b", "?", "c", "*"]), settled(["a", "?", ".", "*", "$"])
+    (True, False, True)
     """
-    inner = [part for part in found if part not in ("^", "$")]
-    atoms = [part for part in inner if not _TIMES.fullmatch(part)]
-    return len(atoms) == 1 and len(inner) <= 2 and "(" not in inner and "|" not in inner
+    repeated = [part for part in found if _TIMES.fullmatch(part) and not _FIXED.fullmatch(part)]
+    to_end = found[-1] == "$" or found[-2:] in ([".", "*"], [".", "+"])
+    return not {"(", ")", "|"}.intersection(found) and (len(repeated) <= 1 or to_end)
+
+
+def may_be_empty(found: list[str]) -> bool:
+    """Whether a pattern without groups is found between characters.
+
+    >>> may_be_empty(["a", "*"]), may_be_empty(["a", "+"]), may_be_empty(["a", "b", "*"]), may_be_empty(["^"])
+    (True, False, False, True)
+    """
+    atoms = [n for n, part in enumerate(found) if part not in ("^", "$") and not _TIMES.fullmatch(part)]
+    return all(re.match(r"[*?]|\{0", part) for part in ([*found, ""][n + 1] for n in atoms))

@@ -335,3 +335,9 @@ tz::time
 ts::time between '09:00' and '17:30:00.5'
 (tz AT TIME ZONE 'Asia/Tokyo')::time > tm
 EXTRACT(hour FROM CAST(ts AS time)) * 60 + EXTRACT(minute FROM ts::time)
+regexp_replace(s, '^.*,', '')
+regexp_replace(s, '[?, ].*$', '')
+regexp_replace(s, '^a+b*.*$', '<>')
+regexp_replace(s, 'b?c.+', '')
+regexp_replace(s, '^ab?c', '')
+regexp_replace(s, 'ab*c', '+', 'g')
