@@ -38,7 +38,7 @@ MOST_JOINED = 100
 """Columns in a text that is joined: each has a length, and the whole has to be one that engines can hold."""
 LONGEST = 100
 """Characters of a constant that is put into texts."""
-TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _])+")
+TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _0-9])+")
 NOT_DOUBLE = "of another type than double precision"
 NOT_TEXT = "on values that are no text"
 FRACTION = "of a number with a fraction to text"
