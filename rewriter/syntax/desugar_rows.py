@@ -51,6 +51,8 @@ def _plain(node: exp.Expr) -> exp.Expr | None:
         return None if rows is None else _written(node, rows)
     if isinstance(node.this, exp.Tuple) and isinstance(node.expression, exp.Tuple):
         return _compared(node)
+    if type(node) in _STRICT:
+        return None
     other, wanted = node.args.get("expression"), exp.Any if isinstance(node, exp.EQ) else exp.All
     if not isinstance(other, wanted) or not isinstance(other.this, exp.Query):
         return None
