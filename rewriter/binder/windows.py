@@ -254,7 +254,8 @@ def _correlated(
     value = at.this.this.copy()
     for part in walk(value, exp.Column):
         part.set("table", exp.to_identifier("others"))
-        part.args["table"].meta["start"] = 0  # said, not ours
+        # `written` leaves out tables that have no place in the client's text.
+        part.args["table"].meta["start"] = 0
     shown = bounded(window.this.this, written(value), relation, parameters)
     return f"(SELECT AVG({shown}) FROM {table_name(stored.table)} AS others WHERE others.{name} = {alias}.{name})"
 

@@ -59,10 +59,7 @@ def grain_of_cast(node: exp.Expr) -> str | None:
 
 def grain_of_text(node: exp.Expr) -> str | None:
     """to_char: all times of a day have one text, where its format shows no time of day."""
-    text = node.args["format"].name
-    if "%" in text:
-        return None if re.search("%[HMS]", text) else "day"
-    return None if _shown(text) & {"hour", "minute", "second"} else "day"
+    return None if _shown(node.args["format"].name) & {"hour", "minute", "second"} else "day"
 
 
 def texts(node: exp.Expr, of: Of, parameters: Parameters) -> list[exp.Expr] | None:
@@ -85,8 +82,22 @@ _PERIODS = {
 """Fields of a time with moments at which they have all of their values."""
 
 
+_SIGNS = {
+    "%Y": "year",
+    "%m": "month",
+    "%d": "day",
+    "%j": "doy",
+    "%H": "hour",
+    "%M": "minute",
+    "%S": "second",
+}
+"""The fields of the parser's signs."""
+
+
 def _shown(text: str) -> set[str]:
     """The fields that a format shows."""
+    if "%" in text:
+        return {_SIGNS[sign] for sign in re.findall("%.", text)}
     return {piece.field for piece in pieces(text) or [] if piece.pattern}
 
 

@@ -166,6 +166,10 @@ def test_a_condition_that_raises_does_not_cut_a_domain() -> None:
         ("EXTRACT(hour FROM ts)", "events", "VALUES"),
         ("EXTRACT(hour FROM date_trunc('minute', ts))", "events", "VALUES"),
         ("to_char(ts, 'HH24:MI')", "events", None),
+        ("to_char(ts, 'hh24')", "events", "VALUES"),
+        ("to_char(ts, 'HH24:00')", "events", "VALUES"),
+        ("to_char(ts, 'HH12 AM')", "events", "VALUES"),
+        ("to_char(ts, 'MM')", "events", "GENERATE_SERIES"),
         ("date_bin('15 minutes', ts, timestamp '2024-01-01')", "events", None),
         (
             "date_bin('15 minutes', ts, timestamp '2024-01-01')",
