@@ -67,7 +67,10 @@ def ann(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli
     (folder / "dpproxy.toml").write_text('[backend]\nurl = "duckdb:///data.duckdb"\n' + policy)
     command("user", "add", "ann", "--password-stdin", folder=folder, entry="red-pencil\n")
     with serving(["serve", "-c", str(folder / "dpproxy.toml"), "--port", "0"], folder=folder) as running:
-        yield Client(running)
+        client = Client(running)
+        yield client
+        if client.session is not None:
+            client.session.close()
 
 
 def entries(path: Path) -> list[dict[str, Any]]:
