@@ -381,7 +381,7 @@ def _recursive(ctes: Sequence[exp.CTE]) -> bool:
             if folded(cte.args["alias"].this) in map(folded, (t.this for t in walk(cte, exp.Table))):
                 raise Refusal(
                     "0A000",
-                    "WITH RECURSIVE beside a CTE that reads a table of its own name",
+                    "WITH RECURSIVE beside a CTE that reads a table of its own name is not supported",
                     hint="Give the CTE another name.",
                     position=position(cte),
                 )

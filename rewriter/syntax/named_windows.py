@@ -45,8 +45,9 @@ def write_out_windows(query: exp.Select) -> None:
             _complete(window, named)
 
 
-def name_windows(tree: exp.Expr) -> None:
-    """Gives all windows of a tree the names that they were written with."""
+def name_windows(tree: exp.Expr, *, enclosed: bool = False) -> None:
+    """Gives all windows of a tree the names that they were written with; `enclosed`: as OVER (w), which the parser does
+    not tell from OVER w."""
     for node in walk(tree, exp.Select, exp.Window):
         written = (node._meta or {}).get(NAMED)
         if written is None:
@@ -55,7 +56,7 @@ def name_windows(tree: exp.Expr) -> None:
             node.set("windows", [window.copy() for window in written])
             continue
         name, own = written
-        node.set("alias", name.copy())
+        node.set("alias", exp.var(f"({name.sql('postgres')})") if enclosed and not own else name.copy())
         for part in {*PARTS} - own:
             node.set(part, None)
 

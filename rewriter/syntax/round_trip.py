@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, walk
-from rewriter.syntax.named_windows import name_windows
+from rewriter.syntax.named_windows import NAMED, name_windows
 from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN, WRITTEN
 
 NEGATED = (exp.In, exp.Between, exp.Is, exp.SimilarTo, exp.Escape)
-_VARYING = (exp.Not, exp.Substring, exp.Interval, exp.WindowSpec)
+_VARYING = (exp.Not, exp.Substring, exp.Interval, exp.Window, exp.WindowSpec)
 
 
 def spellings(tree: exp.Expr) -> Iterator[str]:
@@ -34,8 +34,9 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     fields = (False, True) if any(isinstance(n, exp.Interval) for n in found) else (False,)
     frames = (False, True) if any(isinstance(n, exp.WindowSpec) and _to_here(n) for n in found) else (False,)
     signs = (False, True) if any(type(n) in _ABSENT for n in negated) else (False,)
-    for choices in product(inward, commas, fields, frames, signs):
-        yield sql_text(_respelt(_said(tree), *choices), "postgres")
+    around = (False, True) if any(isinstance(n, exp.Window) and NAMED in n.meta for n in found) else (False,)
+    for *choices, enclosed in product(inward, commas, fields, frames, signs, around):
+        yield sql_text(_respelt(_said(tree, enclosed=enclosed), *choices), "postgres")
 
 
 _NAMES = frozenset(
@@ -64,12 +65,13 @@ _OPERATORS: dict[type[exp.Expr], str] = {exp.Pow: "^", exp.StartsWith: "^@"}
 _ABSENT: dict[type[exp.Expr], str] = {exp.RegexpLike: "!~", exp.RegexpILike: "!~*"}
 
 
-def _said(tree: exp.Expr) -> exp.Expr:
-    """The tree with functions by the names that they were called by, and operators where nothing was called."""
+def _said(tree: exp.Expr, *, enclosed: bool) -> exp.Expr:
+    """The tree with functions by the names that they were called by, operators where nothing was called, and named
+    windows, `enclosed` as in OVER (w)."""
     copy = copied(tree)
     nodes = walk(copy)
     if any(type(node) is exp.Window for node in nodes):
-        name_windows(copy)
+        name_windows(copy, enclosed=enclosed)
         nodes = walk(copy)
     for node in reversed([n for n in nodes if not n.is_primitive]):
         meta = node._meta or {}

@@ -192,3 +192,4 @@ SELECT COUNT(*) FROM users WHERE (birth_year, country) > (1970, 'FR')
 SELECT COUNT(*) FROM users WHERE NOT (country, birth_year, job_title) <= ('FR', 1980, 'Chef') AND (country, job_title) <> ('DE', 'King')
 SELECT COUNT(*) FROM events WHERE (EXTRACT(year FROM ts), EXTRACT(month FROM ts)) >= (2024, 2) OR (action, quantity) = ('like', 1)
 SELECT COUNT(*) FROM events WHERE ts::time BETWEEN '08:00' AND '17:30:00'
+SELECT COUNT(*) FROM (SELECT user_id, row_number() OVER ("W") AS k FROM events WINDOW "W" AS (PARTITION BY user_id ORDER BY ts, event_id)) t WHERE k = 2
