@@ -135,6 +135,8 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
 
     >>> written_size(exp.column("a")), written_size(exp.column("a") * exp.column("b"))
     ((1, 0), (3, 24))
+    >>> written_size(exp.paren(exp.column("a") * exp.column("b")))
+    (4, 24)
     """
     spend()
     if isinstance(node, exp.AtTimeZone) and not time_zones.at_utc(node):
@@ -143,6 +145,9 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
         return times * (1 + sum(written_size(operand))), 0
     parts = [written_size(part) for part in node.iter_expressions() if not isinstance(part, exp.Identifier)]
     values, guards = sum(value for value, _ in parts), sum(guard for _, guard in parts)
+    if isinstance(node, exp.Paren):
+        # Arithmetic in it goes on: the guards are written once, around all of it.
+        return 1 + values, guards
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):
         return 1 + values, guards + 8 * (1 + values)
     if type(node) in CHECKED:

@@ -14,6 +14,7 @@ SELECT COUNT(*) FROM users WHERE (country = 'US') IS NOT TRUE AND country IS NOT
 SELECT COUNT(*) FROM users WHERE extract(year FROM signup_date) = 2023 AND signup_date >= DATE '2023-03-01'
 SELECT COUNT(*) FROM events WHERE ts::date = '2024-02-29' AND extract(dow FROM ts) IN (0, 4, 6)
 SELECT COUNT(*) FROM events WHERE floor(amount / 10) * 10 = 20 AND abs(quantity) > 1
+SELECT ((floor(((amount - 0.0) / 10.0)) * 10.0) + 0.0) AS bin, COUNT(*) FROM events GROUP BY ((floor(((amount - 0.0) / 10.0)) * 10.0) + 0.0) ORDER BY 1
 SELECT COUNT(*) FROM users WHERE trim(job_title) = upper('king') OR nullif(country, 'US') IS NULL
 SELECT country, COUNT(DISTINCT user_id) FROM users GROUP BY country
 SELECT country AS c, COUNT(*) AS n FROM users WHERE country IN ('US', 'DE') GROUP BY c ORDER BY n DESC
