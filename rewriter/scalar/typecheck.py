@@ -11,7 +11,7 @@ from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters as Parameters
 from rewriter.ir.relation import Relation, leaf_of
 from rewriter.ir.trees import walk
-from rewriter.ir.types import SPAN, TEXTUAL, Type, common, type_named
+from rewriter.ir.types import CASTS, DATED, SPAN, TEXTUAL, Type, common, type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar import time_zones
 from rewriter.scalar.array_literal import elements
@@ -151,11 +151,18 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):
         return 1 + values, guards + 8 * (1 + values)
     if type(node) in CHECKED:
-        # What is made of a time in a zone has no guard of its own; an engine may write what it rounds three times.
-        zoned = any(map(time_zones.in_zone, node.iter_expressions()))
-        times = 1 if zoned else 3 if isinstance(node, (exp.Floor, exp.Ceil)) else 4
-        return 1 + times * (values + guards), 0
+        return 1 + _copies(node) * (values + guards), 0
     return 1 + values + guards, 0
+
+
+def _copies(node: exp.Expr) -> int:
+    """How often a backend's form of a function or cast may have its operand."""
+    if any(map(time_zones.in_zone, node.iter_expressions())):
+        # What is made of a time in a zone has no guard of its own.
+        return 1
+    if isinstance(node, exp.Cast) and CASTS.get(node.to.this) in DATED:
+        return 2
+    return 3 if isinstance(node, (exp.Floor, exp.Ceil)) else 4
 
 
 def check_condition(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:

@@ -7,6 +7,12 @@
 -- Every day of a year, counted by users and by rows.
 SELECT placed::date AS day, COUNT(DISTINCT user_id) AS active, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
 
+-- Weeks that begin on Sunday, and bins of numbers, as BI programs write them.
+SELECT CAST(DATE_TRUNC('week', CAST((CAST(placed AS timestamp) + (INTERVAL '1 day')) AS timestamp)) AS timestamp)
++ (INTERVAL '-1 day') AS week, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+
+SELECT ((floor(((height::float - 0.0) / 20.0)) * 20.0) + 0.0) AS bin, COUNT(*) AS n FROM users GROUP BY 1 ORDER BY 1;
+
 -- Weeks and months.
 SELECT date_trunc('week', placed)::date AS week, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
 
