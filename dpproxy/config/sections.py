@@ -406,6 +406,13 @@ class ColumnSection(_Section):
     of_unit: bool = False
     hidden: bool = False
 
+    @field_validator("bounds", "unit_bounds", mode="before")
+    @classmethod
+    def _numbers(cls, value: object) -> object:
+        if isinstance(value, list) and any(isinstance(v, (str, dt.date, dt.time)) for v in value):
+            raise ValueError('must be two numbers; of dates write range = ["2024-01-01", "2024-12-31"]')
+        return value
+
     @model_validator(mode="after")
     def _possible(self) -> ColumnSection:
         if sum(given is not None for given in (self.domain, self.domain_from, self.range)) > 1:
