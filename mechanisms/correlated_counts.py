@@ -61,17 +61,17 @@ class CorrelatedCounts:
         """sigma^2 of one count at this price."""
         return 4 / (self.price * self.eps_per**2)
 
-    @property
+    @cached_property
     def cell_variance(self) -> Fraction:
         """Parameter sigma^2 of the noise on each 2 X_g - n."""
         return self._alone * (self.cells + self.root)
 
-    @property
+    @cached_property
     def units_variance(self) -> Fraction:
         """Parameter sigma^2 of the noise on n."""
         return self._alone * (self.root + 1)
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         return Cost(self.price, Fraction(0))
 

@@ -9,6 +9,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from functools import lru_cache
 from typing import Literal
 
@@ -96,12 +97,12 @@ class PersonLevelDistinctCount:
     def parameters(self) -> tuple[tuple[str, str], ...]:
         return exact_texts(self, beta_of_order=self.order_scale, penalty=self.penalty)
 
-    @property
+    @cached_property
     def order_scale(self) -> Fraction:
         """Scale of the Gumbel noise that chooses l, in 2^-16: 4/eps_per, twice 1/(eps_per/2)."""
         return ONE * 4 / self.eps_per
 
-    @property
+    @cached_property
     def penalty(self) -> Fraction:
         """What each unit of l costs a score, in items: (2/eps) ln(1/(2 beta)) + (4/eps) ln(l_max/beta), to 2^-12."""
         return (_ln(1 / (2 * self.beta)) + 2 * _ln(self.l_max / self.beta)) * 2 / self.eps_per

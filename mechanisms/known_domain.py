@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -60,12 +61,12 @@ class KnownLap(_Known):
         check_bounds(tau=self.tau, delta0=self.delta0, cells=self.cells)
         check_noise(self.scale**2)
 
-    @property
+    @cached_property
     def scale(self) -> Fraction:
         """b of the noise, in counts."""
         return 2 * self.tau / self.eps_per
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         return Cost(Fraction(self.delta0), Fraction(0), Fraction(self.delta0, 2))
 
@@ -113,13 +114,13 @@ class KnownGauss(_Known):
             raise ValueError("spend must be accurate or cheap")
         check_noise(self.sigma_squared)
 
-    @property
+    @cached_property
     def sigma_squared(self) -> Fraction:
         """Parameter sigma^2 of the noise, in counts squared: exact where sigma is not."""
         accurate = (2 * self.tau / self.eps_per) ** 2
         return accurate if self.spend == "accurate" else accurate * self.delta0
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         return Cost(Fraction(self.delta0 if self.spend == "accurate" else 1), Fraction(0))
 
@@ -165,17 +166,17 @@ class KnownGumb(_Known):
         if self.k > self.cells:
             raise ValueError("k must not exceed the size of the domain")
 
-    @property
+    @cached_property
     def beta(self) -> Fraction:
         """Scale of the Gumbel noise that orders the cells, in counts."""
         return self.tau / self.eps_per
 
-    @property
+    @cached_property
     def scale(self) -> Fraction:
         """b of the Laplace noise on the shown counts, in counts."""
         return 2 * self.tau / self.eps_per
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         shown = self.k if self.counts else 0
         return Cost(Fraction(self.k + shown), Fraction(0), self.k + Fraction(shown, 2))

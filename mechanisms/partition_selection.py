@@ -74,7 +74,7 @@ class WeightRound:
         """The least weight of the labels that are handed over: 0 for all that are in a set, kept there or not."""
         return self.floor if self.aside is None else 0
 
-    @property
+    @cached_property
     def sigma_squared(self) -> Fraction:
         """Parameter sigma^2 of the noise, in 2^-40."""
         return ONE**2 / (2 * self.rho)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -64,17 +65,17 @@ class PositiveHistogram:
         """One row more than the cap, which shows whether there are more rows."""
         return self.most_rows + 1
 
-    @property
+    @cached_property
     def scale(self) -> Fraction:
         """b of Laplace noise, in counts."""
         return 2 * self.tau * self.delta0 / self.eps_per
 
-    @property
+    @cached_property
     def sigma_squared(self) -> Fraction:
         """Parameter sigma^2 of Gaussian noise, in counts squared."""
         return (2 * self.tau / self.eps_per) ** 2 * self.delta0
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         return Cost(Fraction(1), Fraction(1))
 
@@ -83,7 +84,7 @@ class PositiveHistogram:
         gaussian = self.noise == "gaussian"
         return gaussian_stddev(self.sigma_squared) if gaussian else laplace_stddev(self.scale)
 
-    @property
+    @cached_property
     def threshold(self) -> int:
         if self.noise == "gaussian":
             return positive_gaussian_threshold(self.sigma_squared, self.tau, self.delta0, self.delta_per)

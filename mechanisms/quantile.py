@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -100,12 +101,12 @@ class QuantileTree(_Bins):
         """The bins: 2^levels."""
         return 1 << self.levels
 
-    @property
+    @cached_property
     def scale(self) -> Fraction:
         """b of Laplace noise, in counts."""
         return 2 * self.tau * (self.levels + 1) / self.eps_per
 
-    @property
+    @cached_property
     def sigma_squared(self) -> Fraction:
         """Parameter sigma^2 of Gaussian noise, in counts squared."""
         return (2 * self.tau / self.eps_per) ** 2 * (self.levels + 1)
@@ -211,7 +212,7 @@ class QuantileChoice(_Bins):
             raise ValueError("quantile must be a Fraction from 0 to 1 of a denominator up to 1000")
         check_noise(self.beta**2)
 
-    @property
+    @cached_property
     def beta(self) -> Fraction:
         """Scale of the Gumbel noise on b times the score: 2 tau max(a, b - a)/eps_per."""
         a, b = self.quantile.as_integer_ratio()

@@ -109,7 +109,7 @@ class UnkLap(_Restricted):
 
     noise_family: ClassVar[NoiseFamily] = "laplace"
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         return Cost(Fraction(1), Fraction(1), Fraction(1, 2))
 
@@ -146,7 +146,7 @@ class UnkGauss(_Restricted):
 
     noise_family: ClassVar[NoiseFamily] = "gaussian"
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         return Cost(Fraction(1), Fraction(1))
 
@@ -223,7 +223,7 @@ class UnkGumb(_Unknown):
         """b of the Laplace noise on the shown counts, in counts."""
         return 2 * self.tau / self.eps_per
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         return self._cost(self.k)
 
