@@ -20,7 +20,7 @@ from benchmarks.accuracy.questions import Question
 from benchmarks.accuracy.trace import CUBE, Sent, over_cube, sent
 from dpproxy.config.sections import Limits
 from dpproxy.deployment.service import Service
-from dpproxy.engine.group_selection import GAUSSIAN
+from dpproxy.engine.selection.groups import GAUSSIAN
 
 WISHES = ("off", "on", "always")
 ANALYSTS = 4

@@ -14,13 +14,13 @@ from fractions import Fraction
 from budget.account import Charge, Exhausted, Frozen
 from budget.units import micro, micro_limit, shown
 from dpproxy.config.precision import LEVELS, Target
-from dpproxy.engine.group_selection import CountSelection
 from dpproxy.engine.optimizer import combines
-from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.precision import FAR, excess, higher
 from dpproxy.engine.release_plan import ReleasePlan, charge
-from dpproxy.engine.released_table import ReleasedTable
-from dpproxy.engine.select_running import RunningSelection
+from dpproxy.engine.result.postprocess import OutputColumn
+from dpproxy.engine.result.released_table import ReleasedTable
+from dpproxy.engine.selection.groups import CountSelection
+from dpproxy.engine.selection.running import RunningSelection
 from mechanisms.histogram import Cost
 from mechanisms.top_counts import TopCounts
 

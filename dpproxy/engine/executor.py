@@ -16,7 +16,6 @@ from dpproxy.config.key_file import Keys
 from dpproxy.config.precision import Target
 from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
-from dpproxy.engine.binary_arrays import text_array
 from dpproxy.engine.brake import Brake, ShownPrices
 from dpproxy.engine.climb import Climb, climbs
 from dpproxy.engine.epochs import EpochClock
@@ -37,13 +36,14 @@ from dpproxy.engine.options import (
 )
 from dpproxy.engine.paying_accounts import PayingAccounts
 from dpproxy.engine.planner import BoundNode, Planned, Planner, PreparedQuery
-from dpproxy.engine.presentation_arrays import arrays, released
 from dpproxy.engine.purchase import Purchases, write_queries
 from dpproxy.engine.release_keys import ReleaseKeys, Secrets
 from dpproxy.engine.release_plan import ReleasePlan, charge
-from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.repeats import Repeats
 from dpproxy.engine.request import QueryRequest, StepResult
+from dpproxy.engine.result.binary_arrays import text_array
+from dpproxy.engine.result.presentation_arrays import arrays, released
+from dpproxy.engine.result.released_table import ReleasedTable
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.engine.system_tables import system_columns

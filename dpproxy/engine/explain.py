@@ -12,7 +12,6 @@ from budget.account import Charge
 from budget.units import UNBOUNDED, micro, shown
 from dpproxy.engine.cap_notes import BEYOND, caps
 from dpproxy.engine.climb import Climb
-from dpproxy.engine.group_selection import CountSelection, is_top_k
 from dpproxy.engine.implied import ImpliedAnswer
 from dpproxy.engine.measurement.base import Measurement, SumMeasurement
 from dpproxy.engine.measurement.distinct import DistinctMeter
@@ -23,8 +22,9 @@ from dpproxy.engine.optimizer import weighs
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.precision import MOST_WEIGHT
 from dpproxy.engine.release_plan import ReleasePlan, charge
-from dpproxy.engine.select_partitions import PartitionSelection
-from dpproxy.engine.select_running import RunningSelection
+from dpproxy.engine.selection.groups import CountSelection, is_top_k
+from dpproxy.engine.selection.partitions import PartitionSelection
+from dpproxy.engine.selection.running import RunningSelection
 from mechanisms.correlated_counts import CorrelatedCounts
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.distinct_count import PersonLevelDistinctCount

@@ -26,13 +26,13 @@ from typing import TypeVar
 from budget.account import Charge, OwnedMeasure
 from dpproxy.config.precision import LEVELS
 from dpproxy.engine.cap_notes import caps
-from dpproxy.engine.group_selection import ROWS, SUM, FullDomain, MeasuredColumn, Place
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import MOST_COMPLETE, part
 from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
-from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.result.released_table import ReleasedTable
+from dpproxy.engine.selection.groups import ROWS, SUM, FullDomain, MeasuredColumn, Place
 from mechanisms.unit_clip import UnitClip
 from rewriter.api import (
     ALL,

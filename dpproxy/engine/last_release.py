@@ -13,7 +13,7 @@ from typing import Self
 
 from budget.account import Charge, ReleaseRow
 from budget.units import micro, units
-from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.result.released_table import ReleasedTable
 
 MOST = 10
 """Releases of earlier sessions that are shown."""

@@ -6,7 +6,7 @@ does, and gives the plan its price and its keys. It reads no private row, so tha
 
 Model. A release has two parts.
 
-- A *selection* says which groups are released (group_selection.py, select_*.py). It may release one count with them.
+- A *selection* says which groups are released (selection/). It may release one count with them.
 - *Measurements* then release the remaining measures of those groups (measurement.py, measure_*.py), counts and sums
   in one query, each quantile and each distinct count in another.
 
@@ -74,7 +74,6 @@ from functools import partial
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine import refusals
-from dpproxy.engine.group_selection import SUM, Choice, CountSelection, FullDomain, Selection, is_top_k
 from dpproxy.engine.measurement.base import GroupBound, Measurement, SumMeasurement
 from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.presence import PresenceMeter
@@ -85,9 +84,10 @@ from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.precision import Combines, multipliers, steps
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge, running
-from dpproxy.engine.released_table import ReleasedTable
-from dpproxy.engine.select_partitions import PartitionSelection
-from dpproxy.engine.select_running import RunningSelection, times_over
+from dpproxy.engine.result.released_table import ReleasedTable
+from dpproxy.engine.selection.groups import SUM, Choice, CountSelection, FullDomain, Selection, is_top_k
+from dpproxy.engine.selection.partitions import PartitionSelection
+from dpproxy.engine.selection.running import RunningSelection, times_over
 from mechanisms.choose import (
     CELLS_WITHOUT_K,
     TOP_K,

@@ -18,8 +18,8 @@ from statistics import median
 from typing import Literal
 
 from dpproxy.config.precision import Target
-from dpproxy.engine.group_selection import MeasuredColumn
-from dpproxy.engine.postprocess import OutputColumn
+from dpproxy.engine.result.postprocess import OutputColumn
+from dpproxy.engine.selection.groups import MeasuredColumn
 
 FAR, UNKNOWN = Fraction(1 << 20), Fraction(4)
 """By what factor the variance of a value would have to fall that is 0, and of one that is NULL."""

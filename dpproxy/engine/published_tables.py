@@ -24,10 +24,10 @@ from dpproxy.config.sections import Config
 from dpproxy.engine import refusals
 from dpproxy.engine.brake import MAX_COST, PRICE_FIRST
 from dpproxy.engine.executor import QueryEngine
-from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.options import ERROR, MOST_UNITS, TERMS
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
+from dpproxy.engine.selection.groups import Choice
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.published_tables import Work, placed, removed, renamed, told
 from dpproxy.front.statement import Described

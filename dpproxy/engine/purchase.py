@@ -30,7 +30,6 @@ from budget.account import (
 )
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.engine import refusals
-from dpproxy.engine.group_selection import Choice, is_top_k
 from dpproxy.engine.implied import (
     NOTHING,
     ImpliedAnswer,
@@ -47,10 +46,11 @@ from dpproxy.engine.optimizer import choices, part, smaller, weighs, with_choice
 from dpproxy.engine.options import Reuse
 from dpproxy.engine.release_keys import Secrets
 from dpproxy.engine.release_plan import ReleasePlan, charge
-from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
+from dpproxy.engine.result.released_table import ReleasedTable
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
+from dpproxy.engine.selection.groups import Choice, is_top_k
 from dpproxy.front.waiting import waiting
 from mechanisms.histogram import Cost
 from rewriter.effort import bounded

@@ -11,7 +11,13 @@ from budget.account import Charge
 from budget.units import MOST_UNITS, UNBOUNDED, micro, shown
 from dpproxy.engine.bounded_range import recorded
 from dpproxy.engine.cap_notes import caps
-from dpproxy.engine.group_selection import (
+from dpproxy.engine.measurement.base import Measurement
+from dpproxy.engine.options import ReleaseOptions
+from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.release_keys import ReleaseKeys
+from dpproxy.engine.result.postprocess import outputs
+from dpproxy.engine.result.released_table import ReleasedTable
+from dpproxy.engine.selection.groups import (
     CountSelection,
     Fetch,
     FullDomain,
@@ -21,14 +27,8 @@ from dpproxy.engine.group_selection import (
     Selection,
     is_top_k,
 )
-from dpproxy.engine.measurement.base import Measurement
-from dpproxy.engine.options import ReleaseOptions
-from dpproxy.engine.planner import BoundNode
-from dpproxy.engine.postprocess import outputs
-from dpproxy.engine.release_keys import ReleaseKeys
-from dpproxy.engine.released_table import ReleasedTable
-from dpproxy.engine.select_partitions import PartitionSelection
-from dpproxy.engine.select_running import RunningSelection, Seen
+from dpproxy.engine.selection.partitions import PartitionSelection
+from dpproxy.engine.selection.running import RunningSelection, Seen
 from mechanisms import randomness
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost

@@ -13,8 +13,8 @@ from typing import cast
 from dpproxy.engine.kept import Kept
 from dpproxy.engine.last_release import LastRow
 from dpproxy.engine.planner import BYTES_A_STEP, Planner, PreparedQuery
-from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest, StepResult
+from dpproxy.engine.result.released_table import ReleasedTable
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dpproxy.backends.base import Cancellation
-from dpproxy.engine.group_selection import Choice
 from dpproxy.engine.last_release import LastRelease
+from dpproxy.engine.selection.groups import Choice
 from dpproxy.pgwire.step import Prepared
 from dpproxy.telemetry.observer import ChargeTally, Observer
 from dpproxy.telemetry.stages import Stages

@@ -23,7 +23,7 @@ from budget.units import MICRO, MOST
 from dpproxy.config.sections import Budget, Config, Privacy
 from dpproxy.deployment.service import opened_vault
 from dpproxy.engine.bounded_range import Accounting
-from dpproxy.engine.group_selection import width_of
+from dpproxy.engine.selection.groups import width_of
 from dpproxy.owner.attacker_advantage import lessons, together
 from dpproxy.owner.check import limits_of
 from dpproxy.reporting.rows import OutputError

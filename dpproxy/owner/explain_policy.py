@@ -9,7 +9,6 @@ from dpproxy.catalog.build_policy import unit_words
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import Service
 from dpproxy.engine.cap_notes import BEYOND, NOT_COVERED, caps
-from dpproxy.engine.group_selection import GAUSSIAN, CountSelection, FullDomain, is_top_k, width_of
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import plan_release
@@ -17,8 +16,9 @@ from dpproxy.engine.options import usual_terms
 from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge
-from dpproxy.engine.select_partitions import PartitionSelection
-from dpproxy.engine.select_running import RunningSelection
+from dpproxy.engine.selection.groups import GAUSSIAN, CountSelection, FullDomain, is_top_k, width_of
+from dpproxy.engine.selection.partitions import PartitionSelection
+from dpproxy.engine.selection.running import RunningSelection
 from dpproxy.owner.init.units import shown
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.unit_clip import UnitClip

@@ -17,7 +17,7 @@ from budget.store import Pool, PostgresStore
 from dpproxy.config.key_file import load_keys
 from dpproxy.config.sections import Config
 from dpproxy.engine.published_tables import rows_of
-from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.result.released_table import ReleasedTable
 from dpproxy.engine.sealed_texts import SealedTexts
 from dpproxy.owner.backup import ledger_server
 from dpproxy.reporting.rows import OutputError

@@ -16,8 +16,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from dpproxy.engine.group_selection import MeasuredColumn
 from dpproxy.engine.precision import multipliers
+from dpproxy.engine.selection.groups import MeasuredColumn
 from mechanisms import quantile, unit_clip
 from mechanisms.histogram import Cost, Counts
 from mechanisms.randomness import Stream

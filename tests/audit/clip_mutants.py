@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.engine.group_selection import MeasuredColumn
 from dpproxy.engine.precision import multipliers
+from dpproxy.engine.selection.groups import MeasuredColumn
 from mechanisms.histogram import Cost, Counts
 from mechanisms.quantile import QuantileChoice
 from mechanisms.randomness import Stream

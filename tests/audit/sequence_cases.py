@@ -21,7 +21,7 @@ from dpproxy.engine.implied import Rows, Sought, implied, measures, sought
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.release_plan import ReleasePlan
-from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.result.released_table import ReleasedTable
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
 from tests.audit.experiment import Draw

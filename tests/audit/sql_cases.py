@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dpproxy.backends.base import Cancellation, Fetched
-from dpproxy.engine.group_selection import CountSelection
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan
-from dpproxy.engine.select_partitions import PartitionSelection
+from dpproxy.engine.selection.groups import CountSelection
+from dpproxy.engine.selection.partitions import PartitionSelection
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
 from rewriter.binder.contribution_bounds import Bound

@@ -17,10 +17,10 @@ import numpy as np
 
 from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.engine import purchase
-from dpproxy.engine.group_selection import Measured
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.engine.selection.groups import Measured
 from mechanisms import known_domain, randomness
 from mechanisms.continual import RunningCounter
 from mechanisms.correlated_counts import CorrelatedCounts

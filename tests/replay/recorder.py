@@ -21,15 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpproxy.backends.base import Fetched
-from dpproxy.engine.group_selection import CountSelection, Fetch
 from dpproxy.engine.measurement.base import SumMeasurement
 from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.release_plan import ReleasePlan
-from dpproxy.engine.released_table import ReleasedTable
-from dpproxy.engine.select_partitions import PartitionSelection
-from dpproxy.engine.select_running import RunningSelection
+from dpproxy.engine.result.released_table import ReleasedTable
+from dpproxy.engine.selection.groups import CountSelection, Fetch
+from dpproxy.engine.selection.partitions import PartitionSelection
+from dpproxy.engine.selection.running import RunningSelection
 from mechanisms import noise, randomness
 from mechanisms.continual import RunningCounter, UnknownDomainBinary
 from mechanisms.count_release import _CountRelease, _Walk

@@ -14,8 +14,8 @@ from uuid import UUID
 from budget.account import Settled, Settlement
 from budget.highwater import HighWater
 from dpproxy.config.highwater_file import _SLOT, _seal, mark_path
-from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import StepResult
+from dpproxy.engine.result.released_table import ReleasedTable
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from mechanisms import randomness
 from tests.simulator.statements import LENGTHS

@@ -14,7 +14,7 @@ from dpproxy.config.highwater_file import MarkFile
 from dpproxy.engine import release_plan
 from dpproxy.engine.purchase import Purchases
 from dpproxy.engine.release_plan import ReleasePlan
-from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.result.released_table import ReleasedTable
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from tests.simulator.disk import Disk
 from tests.simulator.world import world

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from dpproxy.engine.group_selection import (
+from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.selection.groups import (
     FREE,
     Fetch,
     Measured,
@@ -15,7 +16,6 @@ from dpproxy.engine.group_selection import (
     in_cell_order,
     width_of,
 )
-from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import CellNoise, MechanismSettings, cells_of_units, noisy_cells
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.numeric import ClampedSum

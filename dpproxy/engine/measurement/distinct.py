@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.engine.group_selection import FREE, Fetch, Measured, MeasuredColumn
 from dpproxy.engine.measurement.base import GroupBound
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.selection.groups import FREE, Fetch, Measured, MeasuredColumn
 from mechanisms.distinct_count import LOOKED_AT, DistinctCount, PersonLevelDistinctCount
 from mechanisms.distinct_curve import DistinctCountCurve, DistinctEstimate
 from mechanisms.histogram import Cost, Counts

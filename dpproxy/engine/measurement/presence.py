@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 
-from dpproxy.engine.group_selection import GAUSSIAN, Fetch, Measured, MeasuredColumn, width_of
 from dpproxy.engine.measurement.base import GroupBound, SumMeasurement
 from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.selection.groups import GAUSSIAN, Fetch, Measured, MeasuredColumn, width_of
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Plain, Stream

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpproxy.engine.bins import Bins, bins_of
-from dpproxy.engine.group_selection import FREE, Fetch, Measured, MeasuredColumn, width_of
 from dpproxy.engine.measurement.base import GroupBound
 from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.selection.groups import FREE, Fetch, Measured, MeasuredColumn, width_of
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts, Histogram
 from mechanisms.quantile import COST, QuantileChoice, QuantileTree, tree_interval, tree_quantile

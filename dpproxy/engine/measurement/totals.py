@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dpproxy.backends.base import Fetched
-from dpproxy.engine.group_selection import (
+from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.selection.groups import (
     FREE,
     GAUSSIAN,
     ROWS,
@@ -24,7 +25,6 @@ from dpproxy.engine.group_selection import (
     MeasuredColumn,
     Place,
 )
-from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import MechanismSettings
 from mechanisms.histogram import Cost, Counts
 from mechanisms.randomness import Plain, Stream

@@ -22,9 +22,9 @@ from dpproxy.deployment.service import BoundConfig
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import usual_terms
 from dpproxy.engine.planner import BoundNode, Planner, PreparedQuery
-from dpproxy.engine.presentation_arrays import Texts, arrays, released
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan, charge
+from dpproxy.engine.result.presentation_arrays import Texts, arrays, released
 from dpproxy.front.front import Front
 from dpproxy.owner.assess.fit import Fit, Truth, fit, truth
 from dpproxy.owner.assess.listed import Listed

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dpproxy.engine.group_selection import Fetch
-from dpproxy.engine.postprocess import OutputColumn, Value, outputs
 from dpproxy.engine.release_plan import ReleasePlan
-from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.result.postprocess import OutputColumn, Value, outputs
+from dpproxy.engine.result.released_table import ReleasedTable
+from dpproxy.engine.selection.groups import Fetch
 from dpproxy.owner.assess import plain
 from mechanisms import randomness
 from rewriter.ir.measure import Moment, Quantiles

@@ -12,12 +12,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, Fetch, MeasuredColumn, Place, in_cell_order
 from dpproxy.engine.measurement.base import GroupBound
 from dpproxy.engine.measurement.quantiles import QuantileMeter
 from dpproxy.engine.measurement.totals import by_cell
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.engine.selection.groups import ROWS, SQUARES, SUM, Fetch, MeasuredColumn, Place, in_cell_order
 from mechanisms.histogram import Counts
 from mechanisms.unit_clip import LARGEST_TOTAL
 from rewriter.binder.contribution_bounds import Bound

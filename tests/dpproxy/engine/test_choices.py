@@ -14,7 +14,6 @@ import pytest
 from budget.account import Limit
 from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.group_selection import Choice, MeasuredColumn
 from dpproxy.engine.measurement.totals import TotalsMeasurement
 from dpproxy.engine.optimizer import choices, plan_release, weighs, with_choices, with_weights
 from dpproxy.engine.options import terms
@@ -22,8 +21,9 @@ from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.purchase import _measured
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan
-from dpproxy.engine.released_table import ReleasedTable
 from dpproxy.engine.request import QueryRequest
+from dpproxy.engine.result.released_table import ReleasedTable
+from dpproxy.engine.selection.groups import Choice, MeasuredColumn
 from dpproxy.front.waiting import working_for
 from dpproxy.telemetry.observer import Observer
 from mechanisms.randomness import seed

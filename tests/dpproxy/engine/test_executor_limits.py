@@ -15,7 +15,7 @@ from dpproxy.backends.base import Cancellation, Fetched
 from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.release_plan import ReleasePlan
-from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.result.released_table import ReleasedTable
 from rewriter.plan import HistogramQuery
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst

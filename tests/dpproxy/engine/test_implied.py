@@ -17,7 +17,6 @@ import pytest
 
 from budget.account import Limit
 from dpproxy.deployment.service import Service, configured
-from dpproxy.engine.group_selection import MeasuredColumn, width_of
 from dpproxy.engine.implied import MOST_LOST, added, lost, measures, sought
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import terms
@@ -25,6 +24,7 @@ from dpproxy.engine.planner import BoundNode, Planner
 from dpproxy.engine.precision import combined
 from dpproxy.engine.release_keys import ReleaseKeys
 from dpproxy.engine.release_plan import ReleasePlan
+from dpproxy.engine.selection.groups import MeasuredColumn, width_of
 from mechanisms.histogram import Histogram
 from mechanisms.known_domain import KnownGauss
 from mechanisms.randomness import seed

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dpproxy.config.precision import LEVELS, Target
-from dpproxy.engine.group_selection import MeasuredColumn
 from dpproxy.engine.measurement.totals import divided
-from dpproxy.engine.postprocess import OutputColumn
 from dpproxy.engine.precision import FAR, UNKNOWN, combined, excess, higher, multipliers, steps
+from dpproxy.engine.result.postprocess import OutputColumn
+from dpproxy.engine.selection.groups import MeasuredColumn
 from mechanisms.histogram import Histogram
 from mechanisms.known_domain import KnownGauss
 from mechanisms.randomness import seed

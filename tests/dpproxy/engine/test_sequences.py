@@ -20,7 +20,7 @@ from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.config.precision import LEVELS
 from dpproxy.deployment.service import Service, configured
 from dpproxy.engine.measurement import totals
-from dpproxy.engine.released_table import ReleasedTable
+from dpproxy.engine.result.released_table import ReleasedTable
 from mechanisms.known_domain import KnownGauss
 from mechanisms.partition_selection import WeightRound
 from mechanisms.quantile import QuantileChoice

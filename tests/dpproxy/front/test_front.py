@@ -13,7 +13,7 @@ import pytest
 
 from dpproxy.backends.base import BackendSchema
 from dpproxy.backends.duckdb.adapter import DuckDBBackend
-from dpproxy.engine.binary_arrays import INT8_ARRAY, TEXT_ARRAY, int8_array, text_array
+from dpproxy.engine.result.binary_arrays import INT8_ARRAY, TEXT_ARRAY, int8_array, text_array
 from dpproxy.front.front import Front, FrontError
 from dpproxy.front.statement import Described
 from rewriter.policy import Policy

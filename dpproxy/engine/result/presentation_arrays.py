@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import cast
 
 from dpproxy.backends.base import text as value_text
-from dpproxy.engine.binary_arrays import int8_array, text_array
 from dpproxy.engine.planner import INT8_ARRAY, PreparedQuery
-from dpproxy.engine.postprocess import OutputColumn
-from dpproxy.engine.postprocess import column as column_texts
+from dpproxy.engine.result.binary_arrays import int8_array, text_array
+from dpproxy.engine.result.postprocess import OutputColumn
+from dpproxy.engine.result.postprocess import column as column_texts
 from rewriter.api import ReleasedColumns
 from rewriter.logical.plan import AggregateNode
 

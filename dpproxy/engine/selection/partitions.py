@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpproxy.engine.group_selection import Fetch, SelectedGroups
 from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.selection.groups import Fetch, SelectedGroups
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import WeightedGaussian
 from mechanisms.randomness import Plain, Stream

@@ -21,9 +21,9 @@ from dpproxy.engine.cap_notes import (
     SWAMPED,
     UNKNOWN,
 )
-from dpproxy.engine.group_selection import SUM, Choice, MeasuredColumn, Place
-from dpproxy.engine.postprocess import OutputColumn, written
 from dpproxy.engine.precision import combined
+from dpproxy.engine.result.postprocess import OutputColumn, written
+from dpproxy.engine.selection.groups import SUM, Choice, MeasuredColumn, Place
 from mechanisms.histogram import Cost
 
 Texts = tuple[str | None, ...]

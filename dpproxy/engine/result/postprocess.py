@@ -10,7 +10,7 @@ from decimal import MAX_PREC, Context, Decimal
 from fractions import Fraction
 
 from dpproxy.engine.cap_notes import ROWS_OF_UNIT
-from dpproxy.engine.group_selection import ROWS, SQUARES, SUM, MeasuredColumn, Place
+from dpproxy.engine.selection.groups import ROWS, SQUARES, SUM, MeasuredColumn, Place
 from mechanisms import numeric
 from rewriter.api import type_of
 from rewriter.ir.measure import Count, Joint, Moment, Output, Quantiles, Total

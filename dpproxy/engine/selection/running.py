@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpproxy.backends.base import Fetched
-from dpproxy.engine.group_selection import GAUSSIAN, Fetch, MeasuredColumn, SelectedGroups
 from dpproxy.engine.planner import BoundNode
+from dpproxy.engine.selection.groups import GAUSSIAN, Fetch, MeasuredColumn, SelectedGroups
 from mechanisms.continual import Events, RunningCounter
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Plain, Stream
