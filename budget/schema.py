@@ -11,10 +11,7 @@ from psycopg import errors
 from budget.account import LedgerError, LedgerUnavailable, Pinned, PinnedMismatch
 from budget.store import Row
 
-MIGRATIONS = (
-    "schema.sql",
-    *(f"schema_{version}.sql" for version in range(2, 18)),
-)
+MIGRATIONS = tuple(f"{version:02}.sql" for version in range(1, 18))
 ROLE = "dpproxy_ledger"
 """The role that a proxy acts as, where the schema's maker may create roles."""
 _MADE_BY_ANOTHER = (
@@ -82,7 +79,7 @@ def grant(connection: psycopg.Connection[Row]) -> None:
 
 
 def _file(name: str) -> bytes:
-    return files("budget").joinpath(name).read_bytes()
+    return files("budget.migrations").joinpath(name).read_bytes()
 
 
 def version_of(connection: psycopg.Connection[Row]) -> int:

@@ -148,7 +148,7 @@ def test_a_restored_ledger_has_every_row_and_goes_on(
 def test_a_backup_of_the_first_version_is_an_upgrade(database: Callable[[], str]) -> None:
     old, new = database(), database()
     with psycopg.connect(old) as connection:
-        connection.execute(files("budget").joinpath("schema.sql").read_bytes())
+        connection.execute(files("budget.migrations").joinpath("01.sql").read_bytes())
         connection.execute(Path(__file__).with_name("version_1.sql").read_bytes())
         connection.execute("INSERT INTO dpproxy_ledger.pinned VALUES ('ledger', 'of version 1')")
     archive, saved = saved_in(old)

@@ -60,7 +60,7 @@ def database(server: Embedded) -> Iterator[Callable[..., str]]:
 def version_1(conninfo: str) -> None:
     """A ledger as version 1 left it: two analysts and a team, a replay, a stored answer paid by both, two held."""
     with psycopg.connect(conninfo) as connection:
-        connection.execute(files("budget").joinpath("schema.sql").read_bytes())
+        connection.execute(files("budget.migrations").joinpath("01.sql").read_bytes())
         connection.execute(Path(__file__).with_name("version_1.sql").read_bytes())
 
 
@@ -235,7 +235,7 @@ def test_a_login_that_may_do_nothing_is_told_so(server: Embedded, database: Call
 
 
 def test_facts_are_held_by_constraints_too(shared_ledger: Ledger, server: Embedded) -> None:
-    """What even the schema's owner cannot write: see schema.sql."""
+    """What even the schema's owner cannot write: see migrations/01.sql."""
     shared_ledger.accounts.seed("analyst:constrained", Limit(10, 10, "day"))
     held = shared_ledger.reserve(
         ReserveRequest(["analyst:constrained"], [Charge(5, 1)], reached=True, queries=["q"], mechanisms=["m"])
