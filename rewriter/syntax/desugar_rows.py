@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from rewriter.ir.trees import walk
+from rewriter.effort import spend
+from rewriter.ir.trees import and_, or_, walk
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
 
@@ -82,6 +83,8 @@ def _pairs(node: exp.Expr, row: exp.Expr, comparison: type[exp.Expr]) -> list[ex
     values, parts = node.this.expressions, row.expressions if isinstance(row, exp.Tuple) else []
     if len(parts) != len(values):
         raise Refusal("42601", "unequal number of entries in row expressions", position=position(node))
+    # A long value is written once for each row of a list.
+    spend(sum(len(walk(part)) for part in (*values, *parts)))
     pairs = zip(values, parts, strict=True)
     return [comparison(this=v.copy(), expression=p.copy()) for v, p in pairs]
 
@@ -98,5 +101,5 @@ def _compared(node: exp.Expr) -> exp.Expr:
     )
     found = _pairs(node, node.expression, type(node))[-1]
     for strict, equal in reversed(list(steps)[:-1]):
-        found = exp.or_(strict, exp.and_(equal, found))
+        found = or_(strict, and_(equal, found))
     return exp.paren(found)

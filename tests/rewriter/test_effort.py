@@ -54,6 +54,8 @@ TOO_MUCH = {
     "many casts": WHERE + "birth_year" + "::int" * 3000 + " = 1",
     "subscripts": WHERE + "ARRAY[birth_year]" + "[1]" * 5000 + " = 1",
     "few subscripts": WHERE + "ARRAY[birth_year]" + "[1]" * 1000 + " = 1",
+    "compared rows": f"{WHERE}({', '.join(['birth_year'] * 1600)}) > ({', '.join('1' * 1600)})",
+    "rows in a list": f"{WHERE}({'birth_year + ' * 900}1, 2) IN ({', '.join(['(1, 2)'] * 900)})",
     "NOT": WHERE + "NOT " * 900 + "true",
     "signs": WHERE + "birth_year > " + "- " * 900 + "1",
     "parentheses": WHERE + "(" * 60 + "birth_year = 1" + ")" * 60,
