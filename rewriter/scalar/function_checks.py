@@ -42,9 +42,12 @@ TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _0-9])+")
 NOT_DOUBLE = "of another type than double precision"
 NOT_TEXT = "on values that are no text"
 FRACTION = "of a number with a fraction to text"
+UNREAD = "with a pattern beyond characters, sets, ( ) | . ^ $ * + ? and {m,n}"
 UNSETTLED = "with groups or several repeated characters or sets"
+UNSETTLED_PART = "with alternatives, several groups, or several repeated characters or sets"
 HINTS = {
     UNSETTLED: "Repeat one of them, or let the pattern reach the end of the text by $.",
+    UNSETTLED_PART: "Repeat one of them, or let a character follow that what is repeated cannot be, as s?: does.",
     NOT_DOUBLE: "Cast its argument to double precision.",
     NOT_TEXT: "Cast numbers to integer and truth values to text, and show times by to_char.",
     FRACTION: "Cast the number to integer first, or show it as a text on the released rows.",
@@ -259,7 +262,7 @@ def matched(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
         return "with a pattern that is no constant"
     found = regexp.tokens(text or "x")
     if found is None:
-        return "with a pattern beyond characters, sets, ( ) | . ^ $ * + ? and {m,n}"
+        return UNREAD
     if not isinstance(part, exp.RegexpReplace):
         return None
     replacement = constant_text(part.args["replacement"], parameters)
@@ -279,7 +282,19 @@ def substring(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if part.args.get("start") is None:
         return "without the place where it starts"
     places = [p for p in (part.args["start"], part.args.get("length")) if p is not None]
-    return "with a pattern" if any(of(p) not in INTEGERS for p in places) else text(part, of, parameters)
+    if len(places) == 1 and of(places[0]) in TEXTUAL:
+        return _extracted(part, of, parameters)
+    return "with these places" if any(of(p) not in INTEGERS for p in places) else text(part, of, parameters)
+
+
+def _extracted(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    pattern = constant_text(part.args["start"], parameters)
+    if of(part.this) not in TEXTUAL or pattern is None:
+        return "with a pattern that is no constant"
+    found = regexp.tokens(pattern or "x")
+    if found is None:
+        return UNREAD
+    return None if regexp.extracts(found) else UNSETTLED_PART
 
 
 def text(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -420,9 +435,11 @@ def named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     if name == "age":
         within = isinstance(part.parent, exp.Extract) and len(types) == 2
         return None if within and DATED.issuperset(types) else "outside of EXTRACT, or of these types,"
+    if name == "to_timestamp":
+        return None if len(types) == 1 and NUMBERS.issuperset(types) else "of other than seconds since 1970"
     if name == "make_date":
         return None if len(types) == 3 and INTEGERS.issuperset(types) else "with these arguments"
-    return "with other than a list of constants"
+    return "with other than a list of constants" if name in ("some", "all") else "with these arguments"
 
 
 def alike(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:

@@ -86,7 +86,7 @@ def not_negative(node: exp.Expr, of: Ranging) -> Interval:
 
 
 def length(node: exp.Expr, of: Ranging) -> Interval:
-    """length, and the place of a text in another."""
+    """length, ascii, and the place of a text in another."""
     return Interval(Fraction(0), None, 0)
 
 
@@ -188,6 +188,11 @@ def period(node: exp.Expr, of: Ranging) -> Interval:
     """date_trunc."""
     inner, unit = _seconds(node.this, of), node.args["unit"].name.lower()
     return Interval(None if inner.lo is None else truncated(inner.lo, unit), inner.hi, 0)
+
+
+def named(node: exp.Expr, of: Ranging) -> Interval:
+    """to_timestamp: its operand is in seconds."""
+    return of.interval(node.expressions[0]) if node.name.lower() == "to_timestamp" else Interval()
 
 
 def moment(node: exp.Expr, of: Ranging) -> Interval:

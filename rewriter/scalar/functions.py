@@ -105,7 +105,11 @@ BOTH = ("this", "expression")
 BY_NAME = {
     "age": Type.AGE,
     "make_date": Type.DATE,
+    "to_timestamp": Type.TIMESTAMPTZ,
     "date_part": Type.OTHER,
+    "log10": Type.OTHER,
+    "num_nulls": Type.OTHER,
+    "num_nonnulls": Type.OTHER,
     "some": Type.OTHER,
     "all": Type.OTHER,
 }
@@ -303,6 +307,7 @@ FUNCTIONS = (
     F(exp.Lower, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.Upper, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.Length, result=Type.INT4, check=checks.text, strict=True, range=ranges.length),
+    F(exp.Ascii, result=Type.INT4, check=checks.text, strict=True, range=ranges.length),
     F(
         exp.Trim,
         ("this", "position", "expression"),
@@ -318,7 +323,7 @@ FUNCTIONS = (
         result=Type.TEXT,
         check=checks.substring,
         strict=True,
-        form="substring",
+        form="part",
     ),
     F(
         exp.DPipe,
@@ -455,6 +460,7 @@ FUNCTIONS = (
         range=ranges.not_negative,
         form="root",
     ),
+    F(exp.Cbrt, result=Type.FLOAT8, check=checks.number, strict=True, folds=True, form="cube_root"),
     F(exp.Ln, result=Type.FLOAT8, check=checks.floating, strict=True, form="logarithm"),
     F(exp.Log, result=Type.FLOAT8, check=checks.floating, strict=True, form="logarithm"),
     F(
@@ -589,9 +595,10 @@ FUNCTIONS = (
     F(
         exp.Anonymous,
         ("this", "expressions"),
-        "age, make_date, date_part",
+        "log10, num_nulls, num_nonnulls, age, make_date, to_timestamp, date_part",
         _named,
         check=checks.named,
+        range=ranges.named,
         form="named",
     ),
 )

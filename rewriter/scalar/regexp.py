@@ -9,6 +9,7 @@ _ESCAPED = r"\\[.*+?()\[\]{}|^$\\/\-]|\\d"
 _SET = r"\[\^?(?:\[:(?:alpha|digit|alnum|upper|lower):\]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9 _.,:;/@#%&=!+*?()<>-])+\]"
 _ATOM = re.compile(rf"{_SET}|{_ESCAPED}|{_PLAIN}|\.")
 _TIMES = re.compile(r"[*+?]|\{\d{1,2}(?:,\d{0,2})?\}")
+_CHARACTER = re.compile(r"[^.^$\\\[]|\\[^d]")
 _FIXED = re.compile(r"\{(?!0+\})\d+\}")
 MOST = 200
 """Characters of a pattern: neither engine finds such a pattern too complex."""
@@ -97,9 +98,35 @@ def settled(found: list[str]) -> bool:
     >>> settled(["[0-9]", "+"]), settled(["a", "b", "?", "c", "*"]), settled(["a", "?", ".", "*", "$"])
     (True, False, True)
     """
-    repeated = [part for part in found if _TIMES.fullmatch(part) and not _FIXED.fullmatch(part)]
     to_end = found[-1] == "$" or found[-2:] in ([".", "*"], [".", "+"])
-    return not {"(", ")", "|"}.intersection(found) and (len(repeated) <= 1 or to_end)
+    return not {"(", ")", "|"}.intersection(found) and (to_end or _one_choice(found))
+
+
+def extracts(found: list[str]) -> bool:
+    """Whether all engines find the same part of a text, and in it the same part for a group, of which there may be one.
+
+    >>> extracts(["@", "(", "[^.]", "+", ")", "."]), extracts(["(", "a", ")", "?"]), extracts(["a", "*", "a", "+"])
+    (True, False, False)
+    """
+    if "|" in found or found.count("(") > 1:
+        return False
+    after = [*found, ""][found.index(")") + 1] if ")" in found else ""
+    return not _TIMES.fullmatch(after) and _one_choice([part for part in found if part not in ("(", ")")])
+
+
+def _one_choice(found: list[str]) -> bool:
+    """Whether the last repeated part of a pattern without groups is the only one that can be taken shorter or longer:
+    what follows each other one is a character that it cannot be."""
+    repeated = [n for n, part in enumerate(found) if _TIMES.fullmatch(part) and not _FIXED.fullmatch(part)]
+    parts = [*found, "", ""]
+    return all(_ends(parts[n - 1], parts[n + 1], parts[n + 2]) for n in repeated[:-1])
+
+
+def _ends(repeated: str, following: str, after: str) -> bool:
+    """Whether a repeated character or set ends where the character that has to follow it stands."""
+    if not _CHARACTER.fullmatch(following) or "[:" in repeated or re.match(r"[*?]|\{0", after):
+        return False
+    return re.fullmatch(repeated, following[-1]) is None
 
 
 def may_be_empty(found: list[str]) -> bool:

@@ -1,14 +1,17 @@
 """Rewrites PostgreSQL's alternative spellings to base form.
 
 In:  x = ANY (ARRAY[1, 2]), x > ALL (ARRAY[1, 2]), x BETWEEN SYMMETRIC 3 AND 1, CASE x WHEN 1 THEN 2 END,
-     date_part('year', x), date_trunc('day', x, 'Asia/Tokyo'), 'x' = ANY (y)
+     date_part('year', x), date_trunc('day', x, 'Asia/Tokyo'), 'x' = ANY (y), log10(x)
 Out: x IN (1, 2), (x > 1 AND x > 2), (x BETWEEN 3 AND 1 OR x BETWEEN 1 AND 3), CASE WHEN x = 1 THEN 2 END,
      CAST(EXTRACT(YEAR FROM x) AS DOUBLE PRECISION),
      date_trunc('day', x::timestamptz AT TIME ZONE 'Asia/Tokyo') AT TIME ZONE 'Asia/Tokyo',
-     ARRAY_CONTAINS(y, 'x')
+     ARRAY_CONTAINS(y, 'x'), log(x)
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
 
 from sqlglot import exp
 
@@ -66,9 +69,30 @@ def _plain(node: exp.Expr) -> exp.Expr:
         return exp.cast(node.this, "DATE")
     if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)) and node.args.get("zone") is not None:
         return _period(node)
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "date_part":
+    return _named(node) if isinstance(node, exp.Anonymous) else node
+
+
+def _named(node: exp.Anonymous) -> exp.Expr:
+    """A function that the parser knows by its name only."""
+    name, parts = node.name.lower(), node.expressions
+    if name == "date_part":
         return _part(node)
+    if name == "log10" and len(parts) == 1:
+        return exp.Log(this=parts[0])
+    if name in ("num_nulls", "num_nonnulls") and parts:
+        return _counted(parts, nulls=name == "num_nulls")
     return node
+
+
+def _counted(parts: list[exp.Expr], *, nulls: bool) -> exp.Expr:
+    """How many values are NULL, or how many are not."""
+    one, zero = exp.Literal.number(1), exp.Literal.number(0)
+    tests = (exp.Is(this=part, expression=exp.null()) for part in parts)
+    ones: Iterator[exp.Expr] = (
+        exp.case().when(test, one if nulls else zero, copy=False).else_(zero if nulls else one)
+        for test in tests
+    )
+    return exp.paren(reduce(lambda whole, more: exp.Add(this=whole, expression=more), ones))
 
 
 def _period(node: exp.Expr) -> exp.Expr:

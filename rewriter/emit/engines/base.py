@@ -574,6 +574,10 @@ class Engine(ABC):
             part, lambda v: exp.GTE(this=v.copy(), expression=number(0)), exp.Sqrt(this=part.value)
         )
 
+    def cube_root(self, node: exp.Expr) -> exp.Expr:
+        part = self.as_float(node.this)
+        return Guarded(exp.Cbrt(this=part.value), part.guards).closed()
+
     def logarithm(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)
         # LOG is the natural one on some engines.
@@ -813,12 +817,33 @@ class Engine(ABC):
         """The begin of a timestamp's bin, of so many microseconds, counted from `origin`, microseconds since 1970."""
 
     def named(self, node: exp.Expr) -> exp.Expr:
+        if node.name.lower() == "to_timestamp":
+            return self.since_1970(self.as_float(node.expressions[0]))
         parts = [self.write(e) for e in node.expressions]
         if node.name.lower() == "age":
             ends = [cast(part, "TIMESTAMP") for part in parts]
             finite = and_(*(calendar(part) for part in parts))
             return when(finite, exp.Anonymous(this="AGE", expressions=ends))
         return self.made_date(*parts)
+
+    def since_1970(self, seconds: Guarded) -> exp.Expr:
+        """The moment so many seconds after the start of 1970."""
+        ends = [float_guards.double(text) for text in ("-62135596800", "253402300800")]
+        value = seconds.value
+        within = and_(
+            exp.GTE(this=value.copy(), expression=ends[0]), exp.LT(this=value.copy(), expression=ends[1])
+        )
+        return Guarded(self.moment(value), (*seconds.guards, within)).closed()
+
+    @abstractmethod
+    def moment(self, seconds: exp.Expr) -> exp.Expr:
+        """The moment so many seconds after the start of 1970, in the years 1 to 9999."""
+
+    def rounded_micros(self, seconds: exp.Expr) -> exp.Expr:
+        """Seconds as whole microseconds since 1970, rounded as PostgreSQL does it, which counts from 2000."""
+        since = paren(exp.Sub(this=seconds, expression=float_guards.double("946684800")))
+        micros = self.half_even(exp.Mul(this=since, expression=float_guards.double("1e6")))
+        return exp.Add(this=cast(micros, "BIGINT"), expression=number(946_684_800_000_000))
 
     def made_date(self, year: exp.Expr, month: exp.Expr, day: exp.Expr) -> exp.Expr:
         def divides(by: int) -> exp.Expr:
@@ -892,8 +917,13 @@ class Engine(ABC):
         replacement = constant_text(node.args["replacement"], self.parameters) or "x"
         return LONGEST_COMPUTED // (len(replacement) + isinstance(node, exp.RegexpReplace))
 
+    def tokens(self, node: exp.Expr) -> list[str]:
+        """The parts of a regular expression."""
+        written = node.args["start"] if isinstance(node, exp.Substring) else node.expression
+        return regexp.tokens(constant_text(written, self.parameters) or "x") or []
+
     def pattern(self, node: exp.Expr) -> str:
-        found = regexp.tokens(constant_text(node.expression, self.parameters) or "x") or []
+        found = self.tokens(node)
         return regexp.either_case(found) if isinstance(node, exp.RegexpILike) else "".join(found)
 
     def folding(self, value: exp.Expr) -> exp.Expr:
@@ -937,9 +967,18 @@ class Engine(ABC):
     def field(self, value: exp.Expr, field: str) -> exp.Expr:
         """EXTRACT of a value of years 1 to 9999, an exact number."""
 
+    def part(self, node: exp.Expr) -> exp.Expr:
+        """SUBSTRING."""
+        by_pattern = self.type_of(node.args["start"]) in TEXTUAL
+        return self.extracted(node) if by_pattern else self.substring(node)
+
     @abstractmethod
     def substring(self, node: exp.Expr) -> exp.Expr:
         """SUBSTRING by places."""
+
+    @abstractmethod
+    def extracted(self, node: exp.Expr) -> exp.Expr:
+        """What a regular expression finds first, or its group; NULL where it finds nothing."""
 
     @abstractmethod
     def matched(self, node: exp.Expr) -> exp.Expr:

@@ -163,6 +163,16 @@ class DuckDB(Engine):
         found = exp.Substring(this=self.write(node.this), start=first, length=when(asked, rest))
         return self.tried(found, node)
 
+    def extracted(self, node: exp.Expr) -> exp.Expr:
+        tokens, pattern = self.tokens(node), exp.Literal.string(self.pattern(node))
+        value, group = self.write(node.this), number(int("(" in tokens))
+        matches = exp.Anonymous(this="REGEXP_MATCHES", expressions=[value, pattern])
+        parts = [value.copy(), pattern.copy(), group]
+        return when(matches, exp.Anonymous(this="REGEXP_EXTRACT", expressions=parts))
+
+    def moment(self, seconds: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="MAKE_TIMESTAMP", expressions=[self.rounded_micros(seconds)])
+
     def pattern(self, node: exp.Expr) -> str:
         return f"(?s){super().pattern(node)}"
 

@@ -290,6 +290,14 @@ class Postgres(Engine):
         found = exp.RegexpLike(this=value, expression=exp.Literal.string(self.pattern(node)))
         return self.brief(node.this, found)
 
+    def extracted(self, node: exp.Expr) -> exp.Expr:
+        value = paren(self.bytewise(self.write(node.this)))
+        pattern = exp.Literal.string(self.pattern(node))
+        return self.carried(node, exp.Anonymous(this="SUBSTRING", expressions=[value, pattern]))
+
+    def moment(self, seconds: exp.Expr) -> exp.Expr:
+        return exp.Anonymous(this="TO_TIMESTAMP", expressions=[seconds])
+
     def bytewise(self, value: exp.Expr) -> exp.Expr:
         return collated(value, "C")
 

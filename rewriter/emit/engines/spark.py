@@ -354,6 +354,10 @@ class Spark(Engine):
         begin = exp.Sub(this=micros(stamp.copy()), expression=rest)
         return cast(exp.Anonymous(this="TIMESTAMP_MICROS", expressions=[begin]), "TIMESTAMP")
 
+    def moment(self, seconds: exp.Expr) -> exp.Expr:
+        micros = self.rounded_micros(seconds)
+        return cast(exp.Anonymous(this="TIMESTAMP_MICROS", expressions=[micros]), "TIMESTAMP")
+
     def named(self, node: exp.Expr) -> exp.Expr:
         if node.name.lower() == "age":
             raise self.refused(node, "age()")
@@ -396,6 +400,9 @@ class Spark(Engine):
         known = not_(exp.Is(this=size.copy(), expression=exp.null()))
         return case((some, type(node)(this=value, expression=size)), (known, rest))
 
+    def cube_root(self, node: exp.Expr) -> exp.Expr:
+        raise self.refused(node, "cbrt()")
+
     def logarithm(self, node: exp.Expr) -> exp.Expr:
         raise self.refused(node, "ln()" if isinstance(node, exp.Ln) else "log()")
 
@@ -406,6 +413,9 @@ class Spark(Engine):
         raise self.refused(node, "power()")
 
     def matched(self, node: exp.Expr) -> exp.Expr:
+        raise self.refused(node, "a regular expression")
+
+    def extracted(self, node: exp.Expr) -> exp.Expr:
         raise self.refused(node, "a regular expression")
 
     def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
