@@ -15,27 +15,30 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from rewriter.binder.contribution_bounds import groups_per_unit
+from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
 from rewriter.binder.group_by import Grouping, refuse_unit_keys
 from rewriter.binder.names import output_name, resolve
-from rewriter.binder.rejections import not_grouped
+from rewriter.binder.rejections import clamped, not_grouped
+from rewriter.binder.value_ranges import Ranges
 from rewriter.effort import spend
 from rewriter.ir.measure import Output, Running
 from rewriter.ir.relation import Relation, leaf, leaves
 from rewriter.ir.texts import sql_text
-from rewriter.ir.trees import column, copied, folded, walk
-from rewriter.ir.types import Type
+from rewriter.ir.trees import and_, column, copied, folded, not_, paren, walk
+from rewriter.ir.types import NUMBERS, Type
 from rewriter.logical.above import Replacements
 from rewriter.logical.aggregate_calls import Call, read_call
 from rewriter.logical.limit import limit_of
 from rewriter.logical.measures import LARGEST, measures_of
+from rewriter.logical.paired_values import ADDED, PAIRED, PairedValues, around
 from rewriter.logical.plan import AggregateNode, released, released_rows
 from rewriter.logical.running_counts import Known, running_count
 from rewriter.refusal import Refusal
 from rewriter.scalar.constant_factor import constant_of
 from rewriter.scalar.typecheck import Parameters, type_of
-from rewriter.scalar.unsupported import available
+from rewriter.scalar.unsupported import available, no_such_function
 from rewriter.syntax.allowlist import CONSTANT, describe, is_constant, own_parts, position
+from rewriter.syntax.pasted import instead, written
 
 _REAL = (exp.DType.DECIMAL, exp.DType.DOUBLE)
 Listed = tuple[exp.Expr, exp.Expr | None]
@@ -244,16 +247,71 @@ class ReleasedExpressionRewriter:
             self.rewrite(part)
 
     def _aggregate(self, node: exp.Expr) -> None:
+        function = node.this if isinstance(node, exp.Filter) else node
+        if isinstance(function, PAIRED):
+            self.replacements.parts[id(node)] = self._paired(node, function)
+            return
         call = read_call(node, self.relation, self.parameters, self.clips)
         if call.function == "extreme":
             if len(self.groups.sets) > 1:
                 raise available(f"{describe(call.text)} of text under grouping sets", position(node))
             self.extremes.setdefault((call.values[0], call.argument), []).append(node)
             return
+        self.places[id(node)] = self._place(call)
+        self._replace(node, f"c{self.places[id(node)]}")
+
+    def _place(self, call: Call) -> int:
         self.calls.setdefault(call, call)
-        place = list(self.calls).index(call)
-        self.places[id(node)] = place
-        self._replace(node, f"c{place}")
+        return list(self.calls).index(call)
+
+    def _paired(self, node: exp.Expr, function: exp.Expr) -> exp.Expr:
+        """An aggregate of pairs of values over the rows that have both, from others over these rows."""
+        sides = function.this, function.expression
+        values = [resolve(side, self.relation) for side in sides]
+        if not all(type_of(value, self.relation, self.parameters) in NUMBERS for value in values):
+            raise no_such_function(
+                describe(function).removeprefix("function "), "of these types", position(node)
+            )
+        both: list[exp.Expr] = [
+            not_(exp.Is(this=paren(copied(side)), expression=exp.null())) for side in sides
+        ]
+        condition = None
+        if isinstance(node, exp.Filter):
+            condition = resolve(node.expression.this, self.relation)
+            both = [paren(copied(node.expression.this)), *both]
+        if not self.clips:
+            self._refuse_unbounded(function, Ranges.of(self.relation, self.parameters, condition))
+
+        def measured(call: exp.Expr) -> exp.Expr:
+            counted = exp.Filter(this=call, expression=exp.Where(this=and_(*map(copied, both))))
+            read = read_call(counted, self.relation, self.parameters, self.clips)
+            return column(f"c{self._place(read)}", table=released(self.index))
+
+        # Without values of parameters: the presentation is the same for all of them.
+        unbound = [replace(p, value=None) for p in self.parameters]
+        ranges = Ranges.of(self.relation, unbound, condition)
+        y, x = (around(side, ranges.interval(value)) for side, value in zip(sides, values, strict=True))
+        averages = self.clips and not one_row_per_unit(self.relation)
+        return PairedValues(y, x, measured, averages).value(function)
+
+    def _refuse_unbounded(self, function: exp.Expr, ranges: Ranges) -> None:
+        """PV016 where a value that is added up has no finite bounds; those of one do not bound a product."""
+        bounded = function.copy()
+        for name in ADDED.get(type(function), ("this", "expression")):
+            value = resolve(copied(function.args[name]), self.relation)
+            found = ranges.interval(value)
+            if (found.lo is None or found.hi is None) and not ranges.pending(value):
+                shown = written(function.args[name])
+                bounded.set(name, exp.var(clamped(shown, ranges.type_of(value))))
+        if bounded != function:
+            raise Refusal(
+                "PV016",
+                f"{written(function)} needs finite bounds",
+                detail="Without them one person's value could be of any size, and no noise would hide it.",
+                hint=f"Bound the values, e.g. {instead(written(bounded), written(function))}; or the data owner can "
+                "declare bounds.",
+                position=position(function),
+            )
 
     def list_node(self, tree: exp.Select, listed: Listed) -> AggregateNode:
         """The node that releases which texts are in which group; units' keys and events are no texts to list."""

@@ -301,6 +301,8 @@ class Expressions:
     def _branches(self, node: exp.Case) -> _Sources | None:
         """Each branch's noise where its condition holds; without noise, another condition might hold."""
         branches = [(branch.this, branch.args["true"]) for branch in node.args["ifs"]]
+        if any(calls(condition) for condition, _ in branches):
+            return None  # what is shown where its noise is small enough
         branches.append((exp.true(), node.args.get("default") or exp.null()))
         whole: _Sources | None = {}
         for number, (_, value) in enumerate(branches):

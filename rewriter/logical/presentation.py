@@ -105,7 +105,7 @@ def _outputs_above(
     called = names if names is not None and len(names) == len(items) else [*map(output_name, items)]
     for name, item in zip(called, items, strict=True):
         node = item.unalias()
-        if calls(node) or node.is_star:
+        if node.is_star or (calls(node) and not any(calls(choice) for choice in walk(node, exp.Case))):
             continue
         noisy = statement.has_size(tree, node, "w")
         if noisy is None:
@@ -133,9 +133,10 @@ def _with_sizes(
         for item in [i for i in tree.expressions if not isinstance(i, exp.Star)]:
             for name, value in _error_columns(statement, tree, item.unalias()):
                 tree.append("expressions", alias(value, f"{item.alias_or_name}_{name}", quoted=True))
-    for call in calls(tree):
-        qualified = call.parent if isinstance(call.parent, exp.Dot) else call
-        qualified.replace(_shown(statement, call))
+    # What is shown of a value may ask for sizes itself.
+    while found := calls(tree):
+        qualified = found[0].parent if isinstance(found[0].parent, exp.Dot) else found[0]
+        qualified.replace(_shown(statement, found[0]))
     return statement.asked
 
 

@@ -384,9 +384,6 @@ SELECT SUM(DISTINCT rating) AS total FROM orders;
 -- PV018: as sums.
 SELECT AVG(DISTINCT rating) AS mean, VARIANCE(DISTINCT rating) AS spread FROM orders;
 
--- PV018: no mechanism; products of two columns can be averaged.
-SELECT CORR(rating, pieces) AS r FROM orders;
-
 -- PV018: ORDER BY COUNT(*) DESC LIMIT 1 says the same.
 SELECT mode() WITHIN GROUP (ORDER BY country) AS country FROM users;
 
