@@ -33,7 +33,7 @@ from mechanisms import randomness
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import ONE
-from rewriter.ir.measure import Count, Measure, Running, Total
+from rewriter.ir.measure import Count, DistinctItems, Measure, Running, Total
 from rewriter.plan import HistogramQuery
 
 _DECLARED = "the declared values, whether they are in the data or not; nothing was read or charged"
@@ -150,11 +150,12 @@ class ReleasePlan:
             return ReleasedTable.nothing(len(aggregate.keys), len(aggregate.outputs))
         if not isinstance(self.selection, FullDomain) or self.meters:
             return None
-        # Without keys: numbers of rows of which the schema says that there are none.
-        zeros: dict[Place, MeasuredColumn] = {
-            (place, None): MeasuredColumn((0,)) for place in range(len(aggregate.measures))
+        # Without keys: of no rows, as the schema or the query says; counts are 0, everything else is NULL.
+        nothing: dict[Place, MeasuredColumn] = {
+            (place, None): MeasuredColumn((0,), absent=not (_counts(m) or isinstance(m, DistinctItems)))
+            for place, m in enumerate(aggregate.measures)
         }
-        declared = self._result(SelectedGroups(self.selection.cells), zeros, Cost.sum(()))
+        declared = self._result(SelectedGroups(self.selection.cells), nothing, Cost.sum(()))
         return declared if aggregate.keys else self.shown(declared)
 
     def release(self, fetch: Fetch, stream: randomness.Stream) -> ReleasedTable:
@@ -264,7 +265,9 @@ class ReleasePlan:
 
     def _notes(self, size: int) -> Iterator[str]:
         if isinstance(self.selection, FullDomain) and not self.meters:
-            never = "a constraint of the database leaves nothing to count: nothing was charged"
+            never = (
+                "a condition of the query or a constraint of the database leaves no rows: nothing was charged"
+            )
             yield _DECLARED if self.node.aggregate.keys else never
         if not size:
             yield "no group is large enough to be shown"

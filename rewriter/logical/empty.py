@@ -2,11 +2,15 @@
 
 In:  SELECT * FROM (SELECT * FROM users) AS q WHERE 0 = 1
 Out: no rows
+In:  SELECT user_id, country FROM users WHERE country = NULL
+Out: no rows
 In:  SELECT 1 FROM users LIMIT 1
 Out: the row of SELECT 1
 
 In:  SELECT COUNT(*) FROM users WHERE user_id IS NULL
 Out: 0, where the backend lets no user_id be NULL
+In:  SELECT COUNT(*), SUM(birth_year) FROM users WHERE country = NULL
+Out: 0 and NULL
 In:  SELECT COUNT(*) FROM (SELECT user_id FROM users GROUP BY user_id HAVING COUNT(*) > 1) AS q
 Out: 0, where the backend lets no user_id be there twice
 
@@ -17,16 +21,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from itertools import product
 
 from sqlglot import exp
 
-from rewriter.ir.measure import Count, DistinctItems, Measure, Total
+from rewriter.ir.measure import Count, DistinctItems, Measure, Output, Total
 from rewriter.ir.relation import Grouped, Source
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import walk
 from rewriter.logical.plan import AggregateNode
 from rewriter.refusal import Refusal
 from rewriter.statements.value_listing import asks_for_nothing
+from rewriter.syntax.desugar import plain
 from rewriter.syntax.parse import parse_query
 
 _COMPARED: dict[type[exp.Expr], Callable[[int, int], bool]] = {
@@ -44,6 +50,7 @@ _PLAIN = (
 )
 """What has no value without a row: no aggregate is among it, by whatever name it may be called."""
 _SETS = (exp.Tuple, exp.Rollup, exp.Cube, exp.GroupingSets)
+_ANY: frozenset[bool | None] = frozenset([True, False, None])
 _PROBE = {"expressions", "from_", "limit"}
 _CONSTANT = (exp.Literal, exp.Boolean, exp.Null, exp.Alias, exp.Identifier)
 
@@ -78,10 +85,19 @@ def has_no_rows(tree: exp.Expr) -> bool:
     if not isinstance(tree, exp.Select) or not _a_row_for_a_row(tree):
         return False
     where, source = tree.args.get("where"), tree.args.get("from_")
-    if where is not None and _truth(where.this) is False:
+    if where is not None and never_true(where.this):
         return True
     alone = not tree.args.get("joins") and not tree.args.get("laterals")
     return source is not None and alone and has_no_rows(source.this)
+
+
+def never_true(condition: exp.Expr) -> bool:
+    """Whether no row meets a condition, by its constants alone.
+
+    >>> never_true(exp.condition("a <> NULL OR FALSE")), never_true(exp.condition("a <> NULL OR b"))
+    (True, False)
+    """
+    return True not in _outcomes(condition)
 
 
 def _a_row_for_a_row(tree: exp.Select) -> bool:
@@ -122,15 +138,26 @@ def probe(text: str) -> str | None:
 
 
 def is_empty(node: AggregateNode) -> bool:
-    """Whether a node counts rows that a constraint of the backend forbids: rows of one table in which a column is NULL
-    that may not be, or units that have a unique key more than once."""
+    """Whether a node's rows are none: a condition of constants is never true, or a constraint of the backend forbids
+    them, of one table in which a column is NULL that may not be, or of units that have a unique key more than once."""
     relation = node.relation
+    if relation.filled is not None or not all(_is_known(output, node) for output in node.outputs):
+        return False
+    if any(map(never_true, relation.conditions)):
+        return True
     if len(relation.sources) != 1 or relation.semi_joins:
         return False
     (source,) = relation.sources
     forbidden = _is_null if source.derived is None else _repeats_a_key
-    counts = all(isinstance(m, (Count, DistinctItems)) or _counts_rows(m) for m in node.measures)
-    return counts and any(forbidden(condition, source) for condition in relation.conditions)
+    return any(forbidden(condition, source) for condition in relation.conditions)
+
+
+def _is_known(output: Output, node: AggregateNode) -> bool:
+    """Whether an output of no rows is known from its function: 0 of a count by itself, NULL of others."""
+    if output.function not in ("count", "distinct"):
+        return output.function != "running"
+    measures = [node.measures[place] for place in output.measures]
+    return all(isinstance(m, (Count, DistinctItems)) or _counts_rows(m) for m in measures)
 
 
 def _is_null(condition: exp.Expr, source: Source) -> bool:
@@ -176,24 +203,51 @@ def _limit(tree: exp.Expr) -> int | None:
     return int(number.name) if isinstance(number, exp.Literal) and number.name.isdigit() else None
 
 
-def _truth(condition: exp.Expr) -> bool | None:
-    """Whether a condition of constants is true; None where that depends on rows, or is not seen."""
+def _outcomes(condition: exp.Expr) -> frozenset[bool | None]:
+    """What a condition can be on some row, by its constants alone: true, false or, as None, NULL.
+
+    >>> from sqlglot import parse_one
+    >>> [sorted(map(str, _outcomes(parse_one(c)))) for c in ("a = NULL", "a NOT IN (1, NULL)", "a > 1 AND FALSE")]
+    [['None'], ['False', 'None'], ['False']]
+    """
     condition = condition.unnest()
     if isinstance(condition, exp.Boolean):
-        return bool(condition.this)
+        return frozenset([bool(condition.this)])
+    if _null(condition):
+        return frozenset([None])
     if isinstance(condition, exp.Not):
-        inner = _truth(condition.this)
-        return None if inner is None else not inner
+        return frozenset(None if one is None else not one for one in _outcomes(condition.this))
     if isinstance(condition, (exp.And, exp.Or)):
-        decides = isinstance(condition, exp.Or)
-        sides = [_truth(side) for side in (condition.this, condition.expression)]
-        return decides if decides in sides else None if None in sides else not decides
+        sides = [_outcomes(side) for side in (condition.this, condition.expression)]
+        return frozenset(_joined(pair, isinstance(condition, exp.Or)) for pair in product(*sides))
+    if isinstance(condition, exp.In) and condition.expressions:
+        if _null(condition.this):
+            return frozenset([None])
+        return frozenset([True, None]) if any(map(_null, condition.expressions)) else _ANY
+    if isinstance(condition, exp.Between):
+        return frozenset([False, None]) if any(map(_null, condition.iter_expressions())) else _ANY
     compared = _COMPARED.get(type(condition))
     if compared is None:
-        return None
-    sides_of = [side.unnest() for side in (condition.this, condition.expression)]
+        return _ANY
+    if isinstance(condition.expression, (exp.Any, exp.All, exp.Anonymous)):
+        listed = plain(condition.copy())
+        return _ANY if type(listed) is type(condition) else _outcomes(listed)
+    operands = [side.unnest() for side in (condition.this, condition.expression)]
+    if any(map(_null, operands)):
+        return frozenset([None])
     if not all(
-        isinstance(side, exp.Literal) and side.name.isdigit() and not side.is_string for side in sides_of
+        isinstance(side, exp.Literal) and side.name.isdigit() and not side.is_string for side in operands
     ):
-        return None
-    return compared(*(int(side.name) for side in sides_of))
+        return _ANY
+    return frozenset([compared(*(int(side.name) for side in operands))])
+
+
+def _joined(sides: tuple[bool | None, ...], decides: bool) -> bool | None:
+    """AND, or OR where `decides`: the value of one side that decides it, else NULL where one is NULL."""
+    return decides if decides in sides else None if None in sides else not decides
+
+
+def _null(node: exp.Expr) -> bool:
+    """Whether NULL is written, perhaps as a value of some type."""
+    node = node.unnest()
+    return isinstance(node, exp.Null) or (isinstance(node, exp.Cast) and _null(node.this))

@@ -148,3 +148,41 @@ def test_a_subquery_on_private_rows_is_not_correlated_with_public_ones(
     with pytest.raises(Refusal) as refused:
         ann.ask(sql)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        (
+            "SELECT COUNT(*), COUNT(DISTINCT user_id), COUNT(DISTINCT country) FROM users WHERE country = NULL",
+            [("0", "0", "0")],
+        ),
+        (
+            "SELECT COUNT(*) AS n, SUM(price), AVG(price), MAX(price), VARIANCE(price) FROM orders "
+            "WHERE price NOT IN (50, NULL)",
+            [("0", None, None, None, None)],
+        ),
+        ("SELECT SUM(price) FROM orders JOIN users USING (user_id) WHERE FALSE", [(None,)]),
+        ("SELECT COUNT(*) FROM users WHERE country <> ALL (ARRAY['DE', NULL]) AND kind = 'k0'", [("0",)]),
+        ("SELECT COUNT(*) FROM users WHERE NULL", [("0",)]),
+        ("SELECT country, COUNT(*) FROM users WHERE kind <> NULL GROUP BY ROLLUP (country)", [(None, "0")]),
+        ("SELECT country, COUNT(*) FROM users WHERE kind <> NULL GROUP BY country", []),
+        ("SELECT country, kind FROM users WHERE kind NOT IN ('k0', NULL)", []),
+    ],
+)
+def test_conditions_that_no_row_meets_are_free(
+    sql: str, rows: list[tuple[str | None, ...]], ann: Analyst
+) -> None:
+    before = ann.used()
+    assert ann.ask(sql) == rows
+    assert ann.used() == before
+
+
+def test_conditions_that_rows_may_meet_are_asked(ann: Analyst) -> None:
+    for condition in (
+        "country IN ('DE', NULL)",
+        "country = NULL OR country = 'DE'",
+        "country <> ALL (ARRAY['FR'])",
+    ):
+        ((n,),) = ann.ask(f"SELECT COUNT(*) FROM users WHERE {condition}")
+        assert abs(int(n) - 1000) < 50
