@@ -1,7 +1,8 @@
 """The schema of a PostgreSQL database: tables that the role may read, their columns and what the server enforces.
 
-Views are known by their texts. Left out are foreign tables, partitions by themselves,
-tables under row level security, and columns that the role may not read or that are computed as they are read.
+Views are known by their texts. Left out are foreign tables and those with foreign partitions or children, partitions
+by themselves, tables under row level security, and columns that the role may not read or that are computed as they are
+read.
 """
 
 from __future__ import annotations
@@ -41,8 +42,13 @@ FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.rel
 WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
     AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_any_column_privilege(c.oid, 'SELECT')
     AND NOT pg_catalog.row_security_active(c.oid)
+    AND NOT EXISTS (
+        WITH RECURSIVE parts(oid) AS (
+            SELECT c.oid UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN parts AS p ON i.inhparent = p.oid
+        ) SELECT FROM parts AS p JOIN pg_catalog.pg_class AS f ON f.oid = p.oid WHERE f.relkind = 'f')
 ORDER BY n.nspname, c.relname
 """
+"""A remote row that does not fit its type raises where a condition, which is sent along, leads to it: an exact bit."""
 _BASE = """
 WITH RECURSIVE base(oid, type, typmod) AS (
     SELECT oid, oid, -1 FROM pg_catalog.pg_type WHERE typtype <> 'd'

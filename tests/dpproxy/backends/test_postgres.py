@@ -151,6 +151,14 @@ def test_what_is_not_shown(server: Databases) -> None:
             "CREATE TABLE guarded (id bigint)",
             "ALTER TABLE guarded ENABLE ROW LEVEL SECURITY",
             "CREATE TABLE private (id bigint)",
+            "CREATE FOREIGN DATA WRAPPER elsewhere",
+            "CREATE SERVER away FOREIGN DATA WRAPPER elsewhere",
+            "CREATE FOREIGN TABLE remote (id bigint) SERVER away",
+            "CREATE TABLE parted (id bigint, part int) PARTITION BY LIST (part)",
+            "CREATE TABLE parted_near PARTITION OF parted FOR VALUES IN (1) PARTITION BY LIST (id)",
+            "CREATE FOREIGN TABLE parted_far PARTITION OF parted_near FOR VALUES IN (2) SERVER away",
+            "CREATE TABLE parent (id bigint)",
+            "CREATE FOREIGN TABLE child () INHERITS (parent) SERVER away",
         )
     )
     with server.owner(name) as owner:
