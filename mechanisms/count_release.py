@@ -77,7 +77,7 @@ class _CountRelease(ABC):
     def name(self) -> str:
         return type(self).__name__
 
-    @cached_property
+    @property
     def rho(self) -> Fraction:
         """The allowance of information in units of zCDP: information eps_per^2/8."""
         return self.information * self.eps_per**2 / 8
