@@ -580,8 +580,12 @@ _ASKED = re.compile("((?:own_|common_)?[ewlh])_c([0-9]+)")
 
 
 def calls(tree: exp.Expr) -> list[exp.Anonymous]:
-    """The calls of the functions that show the size of noise, outer ones first."""
-    return [call for call in walk(tree, exp.Anonymous) if call.name.lower() in INTERVAL_CALLS]
+    """The calls of the functions that show the size of noise, without those inside of others."""
+    return [call for call in walk(tree, exp.Anonymous, stop=_shows_size) if _shows_size(call)]
+
+
+def _shows_size(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() in INTERVAL_CALLS
 
 
 @dataclass(frozen=True)

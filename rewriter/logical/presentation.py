@@ -133,10 +133,13 @@ def _with_sizes(
         for item in [i for i in tree.expressions if not isinstance(i, exp.Star)]:
             for name, value in _error_columns(statement, tree, item.unalias()):
                 tree.append("expressions", alias(value, f"{item.alias_or_name}_{name}", quoted=True))
-    # What is shown of a value may ask for sizes itself.
-    while found := calls(tree):
-        qualified = found[0].parent if isinstance(found[0].parent, exp.Dot) else found[0]
-        qualified.replace(_shown(statement, found[0]))
+    found = calls(tree)
+    for call in found:
+        shown = _shown(statement, call)
+        qualified = call.parent if isinstance(call.parent, exp.Dot) else call
+        qualified.replace(shown)
+        # What is shown of a value may ask for sizes itself.
+        found += calls(shown)
     return statement.asked
 
 
