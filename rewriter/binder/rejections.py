@@ -16,6 +16,7 @@ from rewriter.ir.relation import (
     unit_column,
     unit_source,
 )
+from rewriter.ir.trees import not_, paren
 from rewriter.ir.types import DATED, Type, type_named
 from rewriter.policy import Table
 from rewriter.refusal import Refusal
@@ -235,6 +236,8 @@ def _of_quantified(node: exp.Expr) -> str | None:
 
     In:  price > ANY (SELECT price FROM products)
     Out: price > (SELECT MIN(price) FROM products)
+    In:  u.age > ALL (SELECT x FROM events e WHERE e.user_id = u.user_id)
+    Out: NOT EXISTS (SELECT 1 FROM events AS e WHERE e.user_id = u.user_id AND (u.age > x) IS NOT TRUE)
     """
     around, select = node.parent, node.unnest()
     while isinstance(around, (exp.Subquery, exp.Paren, exp.Array)):
@@ -250,6 +253,15 @@ def _of_quantified(node: exp.Expr) -> str | None:
     plain = plain and not shown.find(exp.AggFunc, exp.Star)
     if not plain or not isinstance(compared, (exp.GT, exp.GTE, exp.LT, exp.LTE)):
         return None
+    if isinstance(around, exp.All) and _is_correlated(select):
+        # A largest value would be NULL where there is none, of which ALL is true.
+        if not all(c.table for c in value.find_all(exp.Column)):
+            return None
+        each = paren(type(compared)(this=value.copy(), expression=shown.copy()))
+        one = select.copy()
+        one.set("expressions", [exp.Literal.number(1)])
+        one = one.where(not_(exp.Is(this=each, expression=exp.true())), copy=False)
+        return f"Write {instead(written(not_(exp.Exists(this=one))), written(compared))}."
     least = isinstance(compared, (exp.GT, exp.GTE)) == isinstance(around, exp.Any)
     one = select.copy()
     one.set("expressions", [(exp.Min if least else exp.Max)(this=shown.copy())])
@@ -257,6 +269,13 @@ def _of_quantified(node: exp.Expr) -> str | None:
         one.set(part, None)
     end = written(type(compared)(this=value.copy(), expression=one.subquery()))
     return f"Compare with the {'least' if least else 'largest'} of them, {instead(end, written(compared))}."
+
+
+def _is_correlated(select: exp.Select) -> bool:
+    """Whether a query names a table that is not in its own FROM."""
+    source, joins = select.args.get("from_"), select.args.get("joins") or ()
+    own = {item.this.alias_or_name for item in (source, *joins) if item is not None}
+    return any(c.table and c.table not in own for c in select.find_all(exp.Column))
 
 
 def mixes(what: str, relation: Relation, node: exp.Expr, hint: str | None = None) -> Refusal:
