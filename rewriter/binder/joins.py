@@ -48,6 +48,7 @@ from rewriter.policy import TableName
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, check_condition
 from rewriter.syntax.allowlist import position
+from rewriter.syntax.desugar_rows import plain_lists
 from rewriter.syntax.pasted import identifier
 
 
@@ -114,7 +115,9 @@ def _on(
     equal = [exp.EQ(this=_named(left, n), expression=_named(right, n)) for n in _columns(left, right, node)]
     for condition in equal:
         check_condition(condition, both, parameters)
-    return (*equal, *(_condition(c, both, parameters) for c in conjuncts(node.args.get("on"))))
+    on = node.args.get("on")
+    written = conjuncts(None if on is None else plain_lists(on))
+    return (*equal, *(_condition(c, both, parameters) for c in written))
 
 
 def _outer(relation: Relation, names: Iterator[str], node: exp.Join, parameters: Parameters) -> Relation:

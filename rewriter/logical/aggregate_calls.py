@@ -25,6 +25,7 @@ from rewriter.scalar.constant_factor import constant_of, scaled
 from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
 from rewriter.scalar.unsupported import SUPPORTED, available, no_such_function, unavailable
 from rewriter.syntax.allowlist import describe, own_parts, position
+from rewriter.syntax.desugar_rows import plain_lists
 from rewriter.syntax.pasted import instead, written
 
 SUMS: dict[type[exp.Expr], Function] = {
@@ -70,7 +71,7 @@ def read_call(node: exp.Expr, relation: Relation, parameters: Parameters, clips:
     spend(PARSED)
     call, condition = node, None
     if isinstance(node, exp.Filter):
-        call, condition = node.this, resolve(node.expression.this, relation)
+        call, condition = node.this, resolve(plain_lists(node.expression.this), relation)
         check_condition(condition, relation, parameters)
     order = call.expression if isinstance(call, exp.WithinGroup) else None
     function = call.this if isinstance(call, exp.WithinGroup) else call

@@ -38,6 +38,7 @@ from rewriter.scalar.constant_factor import constant_of
 from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.scalar.unsupported import available, no_such_function
 from rewriter.syntax.allowlist import CONSTANT, describe, is_constant, own_parts, position
+from rewriter.syntax.desugar_rows import plain_lists
 from rewriter.syntax.pasted import instead, written
 
 _REAL = (exp.DType.DECIMAL, exp.DType.DOUBLE)
@@ -277,7 +278,7 @@ class ReleasedExpressionRewriter:
         ]
         condition = None
         if isinstance(node, exp.Filter):
-            condition = resolve(node.expression.this, self.relation)
+            condition = resolve(plain_lists(node.expression.this), self.relation)
             both = [paren(copied(node.expression.this)), *both]
         if not self.clips:
             self._refuse_unbounded(function, Ranges.of(self.relation, self.parameters, condition))
