@@ -203,8 +203,7 @@ class UnitClip:
         >>> [str(weight) for weight in UnitClip(eps_per=Fraction(1), anchor=1, cells=1).weights[:4]]
         ['1', '1/5', '1/15', '1/32']
         """
-        powers = [_powered(length) for length in self.lengths]
-        return (*(Fraction(1, power) for power in powers), Fraction(NONE, _powered(self.anchor)))
+        return _weights(self.anchor, self._longest)
 
     def scores(self, units: Counts) -> Counts:
         """Minus how far the number of units above each candidate is from m0, by the slopes; for "none" that of all, and
@@ -298,3 +297,9 @@ def _lengths(anchor: int, longest: int) -> tuple[int, ...]:
         if not found or length > found[-1]:
             found.append(length)
     return tuple(found)
+
+
+@lru_cache(maxsize=1000)
+def _weights(anchor: int, longest: int) -> tuple[Fraction, ...]:
+    weights = [Fraction(1, _powered(length)) for length in _lengths(anchor, longest)]
+    return *weights, Fraction(NONE, _powered(anchor))
