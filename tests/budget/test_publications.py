@@ -118,7 +118,7 @@ def test_a_ledger_of_version_6_learns_to_publish(database: Callable[[str], str])
     conninfo = database("publications_6")
     with psycopg.connect(conninfo) as connection:
         for version, file in enumerate(MIGRATIONS[:6], 1):
-            connection.execute(files("budget").joinpath(file).read_bytes())
+            connection.execute(files("budget.migrations").joinpath(file).read_bytes())
             connection.execute("INSERT INTO dpproxy_ledger.migration (version) VALUES (%s)", (version,))
         connection.execute(
             "INSERT INTO dpproxy_ledger.account (name, limit_information, limit_calls, period, mode)"

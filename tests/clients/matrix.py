@@ -118,7 +118,8 @@ def member(world: World, wire: Raw, kind: Kind, given: int) -> None:
     ((none, null),) = asked(wire, f"SELECT '{{}}'::{of}[], '{{NULL}}'::{of}[]", formats=(given,))
     counted(world, wire, any_of, 0, none, given)
     counted(world, wire, all_of, USERS, none, given)
-    counted(world, wire, all_of, 0, null, given)
+    # Which no row can meet.
+    counted(world, wire, all_of, 0, null, given, fetched=0)
 
 
 def listed(world: World, wire: Raw, kind: Kind, given: int) -> None:
@@ -156,11 +157,17 @@ def half(world: World, wire: Raw, condition: str, value: bytes | None = None, gi
 
 
 def counted(
-    world: World, wire: Raw, condition: str, wanted: int, value: bytes | None = None, given: int = TEXT
+    world: World,
+    wire: Raw,
+    condition: str,
+    wanted: int,
+    value: bytes | None = None,
+    given: int = TEXT,
+    fetched: int | None = None,
 ) -> None:
-    """Asserts how many rows satisfy a condition, up to noise, in one execution."""
+    """Asserts how many rows satisfy a condition, up to noise, in one execution, and how often they are fetched."""
     values = [str(world.fresh()).encode()] + ([] if value is None else [value])
-    with world.counts.expected(1):
+    with world.counts.expected(1, fetched):
         ((n,),) = asked(wire, COUNTED.format(condition), *values, given=given)
     assert abs(number(n, TEXT) - wanted) < TOLERANCE, (condition, value, n)
 
