@@ -116,10 +116,10 @@ def member(world: World, wire: Raw, kind: Kind, given: int) -> None:
         half(world, wire, any_of, beside_null, given)
         half(world, wire, all_of, nested, given)
     ((none, null),) = asked(wire, f"SELECT '{{}}'::{of}[], '{{NULL}}'::{of}[]", formats=(given,))
-    counted(world, wire, any_of, 0, none, given)
+    # A condition that no row can meet.
+    counted(world, wire, any_of, 0, none, given, fetched=0)
     counted(world, wire, all_of, USERS, none, given)
-    # Which no row can meet.
-    counted(world, wire, all_of, 0, null, given, fetched=0)
+    counted(world, wire, all_of, 0, null, given)
 
 
 def listed(world: World, wire: Raw, kind: Kind, given: int) -> None:
