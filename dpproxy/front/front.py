@@ -513,7 +513,7 @@ class Front:
 
         def go_on() -> None:
             if asked.cancellation.cancelled:
-                raise Refusal("57014", "canceling statement due to user request")
+                raise Refusal("57014", "canceling statement due to user request") from None
 
         try:
             with self._checkers.use(asked.login, go_on) as checker:
@@ -525,6 +525,7 @@ class Front:
                         # A cancel request may still be in transit: it must not reach another statement.
                         checker.close()
         except (psycopg.Error, FrontError):
+            go_on()
             raise _out_of_reach() from None
 
     def _open_checker(self) -> psycopg.Connection:
