@@ -410,7 +410,7 @@ class ColumnSection(_Section):
     @classmethod
     def _numbers(cls, value: object) -> object:
         if isinstance(value, list) and any(isinstance(v, (str, dt.date, dt.time)) for v in value):
-            raise ValueError('must be two numbers; of dates write range = ["2024-01-01", "2024-12-31"]')
+            raise ValueError('must be two numbers; for dates write range = ["2024-01-01", "2024-12-31"]')
         return value
 
     @model_validator(mode="after")

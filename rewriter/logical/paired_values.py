@@ -33,7 +33,7 @@ ADDED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.RegrAvgx: ("expression",),
     exp.RegrAvgy: ("this",),
 }
-"""The arguments that are added up, where that are not both."""
+"""The arguments that are added up, of functions that do not add up both."""
 _ZERO, _ONE = exp.Literal.number(0), exp.Literal.number(1)
 
 

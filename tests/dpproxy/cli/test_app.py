@@ -98,7 +98,7 @@ def test_check_tells_classes_and_guarantee(file: str) -> None:
         (POLICY.replace("[tables.rooms]", "[tables.roms]"), 'did you mean "rooms"?'),
         (POLICY.replace("seconds =", "second ="), 'did you mean "seconds"?'),
         (POLICY.replace("[0, 60.5]", "[61, 60.5]"), "the lower one is above"),
-        (POLICY.replace("[0, 60.5]", '["2024-01-01", "2024-12-31"]'), "of dates write range = "),
+        (POLICY.replace("[0, 60.5]", '["2024-01-01", "2024-12-31"]'), "for dates write range = "),
         (POLICY.replace('"Bonn"', '"Ulm"'), "town"),
         (POLICY.replace("people.duckdb", "peple.duckdb"), "peple.duckdb"),
         ("[backend\n", "dpproxy.toml"),
