@@ -246,24 +246,26 @@ def test_prometheus_reads_it_as_the_page_says_and_answers_dashboard_and_alerts(
     token = within("console", "token", "-c", str(file))[1].strip()
     wanted = page.replace("TOKEN", token).replace("127.0.0.1:6480", target)
     config = tmp_path / "prometheus.yml"
-    config.write_text(f"global: {{ scrape_interval: 200ms, scrape_timeout: 200ms }}\n{wanted}")
+    config.write_text(f"global: {{ scrape_interval: 500ms, scrape_timeout: 500ms }}\n{wanted}")
     with prometheus(config) as client:
 
         def found(expression: str) -> list[object]:
-            for variable, value in (("$__rate_interval", "1s"), ("$instance", ".*")):
+            for variable, value in (("$__rate_interval", "10s"), ("$instance", ".*")):
                 expression = expression.replace(variable, value)
             answer = client.get("/api/v1/query", params={"query": expression}).json()
             assert answer["status"] == "success", (expression, answer)
             return list(answer["data"]["result"])
 
-        for _ in range(100):
-            if found('count_over_time(up{job="dpproxy"}[1s]) > 2'):
-                break
-            time.sleep(0.1)
-        assert found('up{job="dpproxy"} == 1')
-        asked = [one for one, _ in expressions() if not one.startswith("label_values")]
         # Without their thresholds: nothing is wrong here, so that no alert fires.
-        assert [one for one in asked if not found(re.sub(r" (?:>|==) [\d.]+", "", one))] == []
+        asked = [
+            re.sub(r" (?:>|==) [\d.]+", "", one) for one, _ in expressions() if "label_values" not in one
+        ]
+        asked.append('up{job="dpproxy"} == 1')
+        # On a busy machine a scrape may come too late, and a rate needs two of them.
+        ends_at = time.monotonic() + 60
+        while (unanswered := [one for one in asked if not found(one)]) and time.monotonic() < ends_at:
+            time.sleep(0.2)
+        assert unanswered == []
 
 
 @contextmanager
