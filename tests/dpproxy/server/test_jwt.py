@@ -326,6 +326,7 @@ def test_keys_of_a_jwks_go_by_their_names(other: Issuer, tmp_path: Path) -> None
     assert proves(first.token("a@example.com"))
 
 
+@pytest.mark.service
 def test_for_whom_a_token_was_issued(served: Running, issuer: Issuer) -> None:
     user = "eve@example.com"
     for claims in (
