@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Literal
 
 from mechanisms.continual import RunningCounter, UnknownDomainBinary
@@ -27,6 +28,8 @@ ACCURATE_UP_TO = 4
 """The largest delta0 at which delta0 information units are spent for sigma = 2 tau/eps_per by default."""
 CELLS_WITHOUT_K = 64
 """The largest known domain, where nothing else bounds delta0, that is answered whole."""
+_KEPT = 1000
+"""Choices that are kept: a deployment asks for few, each for many statements."""
 
 
 class NoMechanism(Exception):
@@ -76,6 +79,7 @@ class MechanismSettings:
         return self.spend or ("accurate" if delta0 <= ACCURATE_UP_TO else "cheap")
 
 
+@lru_cache(_KEPT)
 def choose(
     settings: MechanismSettings,
     *,
@@ -136,6 +140,7 @@ def noisy_cells(settings: MechanismSettings, cells: int, delta0: int, tau: int) 
     return KnownGauss(settings.eps_per, tau, delta0, cells, settings.spending(delta0))
 
 
+@lru_cache(_KEPT)
 def cells_of_units(settings: MechanismSettings, cells: int, delta0: int) -> CellNoise:
     """Noise on counts of units in `cells`, of which a unit is in `delta0` at most: correlated where that is better.
 

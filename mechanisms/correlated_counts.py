@@ -85,7 +85,7 @@ class CorrelatedCounts:
         """Standard deviation of the part of the noise that all counts have in common."""
         return gaussian_stddev(self.units_variance) / 2
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...]:
         return exact_texts(self, cell_variance=self.cell_variance, units_variance=self.units_variance)
 

@@ -74,7 +74,7 @@ class KnownLap(_Known):
     def stddev(self) -> float:
         return laplace_stddev(self.scale)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...]:
         return exact_texts(self, scale=self.scale)
 
@@ -128,7 +128,7 @@ class KnownGauss(_Known):
     def stddev(self) -> float:
         return gaussian_stddev(self.sigma_squared)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...]:
         return exact_texts(self, sigma_squared=self.sigma_squared)
 
@@ -185,7 +185,7 @@ class KnownGumb(_Known):
     def stddev(self) -> float | None:
         return laplace_stddev(self.scale) if self.counts else None
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...]:
         return exact_texts(self, beta=self.beta, scale=self.scale)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -90,17 +91,17 @@ class ClampedSum:
         """The most sums one person changes: min(delta0, n)."""
         return self.keys if self.delta0 is None else min(self.delta0, self.keys)
 
-    @property
+    @cached_property
     def scale(self) -> Fraction:
         """b of Laplace noise, in units of the sums."""
         return 2 * self.bound / self.eps_per
 
-    @property
+    @cached_property
     def sigma_squared(self) -> Fraction:
         """Parameter sigma^2 of Gaussian noise, in units of the sums squared."""
         return self.scale**2 * (self.changed if self.spend == "cheap" else 1)
 
-    @property
+    @cached_property
     def cost_at_most(self) -> Cost:
         epsilon = Fraction(self.changed, 2) if self.noise == "laplace" else None
         return Cost(Fraction(1 if self.spend == "cheap" else self.changed), Fraction(0), epsilon)
@@ -110,7 +111,7 @@ class ClampedSum:
         """Standard deviation of each sum's noise, in units of the sums."""
         return gaussian_stddev(self.sigma_squared) if self.noise == "gaussian" else laplace_stddev(self.scale)
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[tuple[str, str], ...]:
         return exact_texts(self, bound=self.bound, scale=self.scale, sigma_squared=self.sigma_squared)
 

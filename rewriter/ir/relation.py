@@ -251,7 +251,10 @@ def leaf_of(column: exp.Column) -> Leaf:
     ('t0', 'a')
     """
     args = column.args
-    return args["table"].args["this"] if args.get("table") else "", args["this"].name
+    name, table = args["this"], args.get("table")
+    return table.args["this"] if table else "", name.args[
+        "this"
+    ] if name.__class__ is exp.Identifier else name.name
 
 
 def _ends_base_form(node: exp.Expr) -> bool:

@@ -132,7 +132,7 @@ def folded(identifier: exp.Expr | None) -> str:
     """
     if identifier is None:
         return ""
-    name = identifier.name
+    name = identifier.args["this"] if identifier.__class__ is exp.Identifier else identifier.name
     if identifier.args.get("quoted"):
         return name
     return name.lower() if name.isascii() else "".join(c.lower() if c.isascii() else c for c in name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Sequence
 
 from sqlglot import exp
@@ -30,7 +31,17 @@ MAX_TOKENS = 10_000
 MAX_NESTING = 20
 MAX_CONSTANTS = 2000
 MAX_DIGITS = 400
-_READING = Reading()
+
+
+class _Reader(threading.local):
+    """The tokenizer and the parser of one thread, which begin anew with each text."""
+
+    def __init__(self) -> None:
+        reading = Reading()
+        self.tokenizer, self.parser = reading.tokenizer(), reading.parser()
+
+
+_READER = _Reader()
 _OPENS, _CLOSES = (TokenType.L_PAREN, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
@@ -44,12 +55,12 @@ def parse_query(text: str) -> exp.Query:
     """
     try:
         text = readable(text)
-        tokens = _READING.tokenize(text)
+        tokens = _READER.tokenizer.tokenize(text)
         _check_tokens(tokens)
         for token in tokens:
             # Tools write the time or a trace into comments: they are no part of the question.
             token.comments.clear()
-        trees = [t for t in _READING.parser().parse(tokens, text) if t is not None]
+        trees = [t for t in _READER.parser.parse(tokens, text) if t is not None]
     except (SqlglotError, ValueError) as error:
         raise Refusal(
             "42601", "the query could not be read", hint="Check its syntax with EXPLAIN."

@@ -100,6 +100,33 @@ def _until_today(args: list[exp.Expr]) -> exp.Expr:
     return node
 
 
+_ATOMS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING})
+_LAST = frozenset(
+    {
+        *(
+            TokenType.SENTINEL,
+            TokenType.COMMA,
+            TokenType.R_PAREN,
+            TokenType.ALIAS,
+            TokenType.FROM,
+            TokenType.WHERE,
+        ),
+        *(
+            TokenType.GROUP_BY,
+            TokenType.HAVING,
+            TokenType.ORDER_BY,
+            TokenType.ASC,
+            TokenType.DESC,
+            TokenType.LIMIT,
+        ),
+        *(TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
+    }
+)
+"""What may follow an expression, and is no operator."""
+_OPERAND = _LAST | {TokenType.AND, TokenType.OR, TokenType.EQ, TokenType.NEQ, TokenType.LTE, TokenType.GTE}
+"""What may follow what is compared. The parser knows << by its two signs, so that < is left out."""
+
+
 class Reading(Postgres):
     """The dialect of `parse`; texts are written in PostgreSQL's own.
 
@@ -125,6 +152,25 @@ class Reading(Postgres):
         FUNCTION_PARSERS: ClassVar = {
             n: f for n, f in PostgresParser.FUNCTION_PARSERS.items() if n != "DATE_PART"
         }
+
+        def _parse_statement(self) -> exp.Expr | None:
+            # A query is looked for first: otherwise one that begins with SELECT is read as an expression, in vain.
+            if self._curr.token_type is TokenType.SELECT:
+                return self._parse_query_modifiers(self._parse_select())
+            return super()._parse_statement()
+
+        def _parse_disjunction(self) -> exp.Expr | None:
+            return self._parse_only(_LAST) or super()._parse_disjunction()
+
+        def _parse_range(self, this: exp.Expr | None = None, parse_is: bool = False) -> exp.Expr | None:
+            return (this is None and self._parse_only(_OPERAND)) or super()._parse_range(this, parse_is)
+
+        def _parse_only(self, before: frozenset[TokenType]) -> exp.Expr | None:
+            """A name or a constant right before one of these, as most operands are: what has a higher precedence is not
+            looked for, level by level."""
+            if self._next.token_type in before and self._curr.token_type in _ATOMS:
+                return self._parse_atom()
+            return None
 
         def _advance(self, times: int = 1) -> None:
             # The parser tries some constructs in several ways, each of which tries nested constructs in several ways.

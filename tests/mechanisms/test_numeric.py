@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_law(change: dict[str, Any]) -> None:
         lied = scale * float(mutant.factor)
         lie = laplace_law(lied) if mechanism.noise == "laplace" else gaussian_law(lied**2)
         assert power(law, lie, KEYS) > 0.999
-        assert p_value(residuals(mutant(**vars(mechanism))), law) < ALPHA
+        assert p_value(residuals(mutant(**asdict(mechanism))), law) < ALPHA
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from dpproxy.engine.planner import BoundNode
@@ -81,17 +82,13 @@ class SumMeasurement:
                 return cells_of_units(self.settings, groups, delta0)
             return noisy_cells(self.settings, groups, delta0, measure.tau)
         assert isinstance(measure, Moment)
-        lo, hi = summands(measure)
-        return ClampedSum(
-            eps_per=self.settings.eps_per,
-            lo=lo,
-            hi=hi,
-            tau=measure.tau,
-            keys=groups,
-            delta0=delta0,
-            noise=self.settings.noise,
-            spend="accurate" if self.settings.noise == "laplace" else self.settings.spending(delta0),
-            centred=measure.centred and measure.power == 1,
+        return _clamped_sum(
+            self.settings,
+            summands(measure),
+            measure.tau,
+            groups,
+            delta0,
+            measure.centred and measure.power == 1,
         )
 
     @property
@@ -137,6 +134,25 @@ class SumMeasurement:
                 common=release.common_stddev,
             )
         return Measured(measured, self.cost(len(cells)))
+
+
+@lru_cache(1000)
+def _clamped_sum(
+    settings: MechanismSettings, bounds: tuple[int, int], tau: int, groups: int, delta0: int, centred: bool
+) -> ClampedSum:
+    """The mechanism of sums in so many groups, kept: many statements ask for few."""
+    lo, hi = bounds
+    return ClampedSum(
+        eps_per=settings.eps_per,
+        lo=lo,
+        hi=hi,
+        tau=tau,
+        keys=groups,
+        delta0=delta0,
+        noise=settings.noise,
+        spend="accurate" if settings.noise == "laplace" else settings.spending(delta0),
+        centred=centred,
+    )
 
 
 def summands(measure: Moment) -> tuple[int, int]:
