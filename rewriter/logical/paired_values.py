@@ -34,6 +34,8 @@ ADDED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.RegrAvgy: ("this",),
 }
 """The arguments that are added up, of functions that do not add up both."""
+DECIDED = "decided"
+"""The mark of what is NULL where noise would decide it."""
 _ZERO, _ONE = exp.Literal.number(0), exp.Literal.number(1)
 
 
@@ -120,7 +122,9 @@ class PairedValues:
         error = exp.Sub(this=_end(HIGH, covariance), expression=copied(covariance))
         sure = [exp.GT(this=_end(LOW, v), expression=_times(exp.Literal.number("0.5"), v)) for v in variances]
         near = exp.LTE(this=paren(error), expression=_times(exp.Literal.number("0.25"), most))
-        return case((and_(*sure, near), value))
+        known = case((and_(*sure, near), value))
+        known.meta[DECIDED] = True
+        return known
 
     def _count(self) -> exp.Expr:
         """How many rows have both values."""

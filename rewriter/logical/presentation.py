@@ -28,12 +28,14 @@ from rewriter.logical.error_propagation import (
     StatementErrors,
     calls,
 )
+from rewriter.logical.paired_values import DECIDED
 from rewriter.logical.plan import NODE, SETS, AggregateNode, LogicalPlan, Sets, SystemTableNode
 from rewriter.plan import DEVIATION, HIGH, Asked, Presentation
 from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
 
 _NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
+_NULL = "NULL where the noise would decide it: ask about more units, or closer bounds of its values"
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,8 @@ def _outputs_above(
             continue
         noisy = statement.has_size(tree, node, "w")
         if noisy is None:
-            unknown.append(name)
+            decided = any(DECIDED in choice.meta for choice in walk(node, exp.Case))
+            unknown.append(f"{name} ({_NULL})" if decided else name)
         elif noisy and not (name in shown and _is_multiple(node)):
             derived.append(name)
     return tuple(derived), tuple(unknown)

@@ -106,6 +106,7 @@ def test_what_noise_would_decide_is_null(rows: str, ann: Analyst) -> None:
         f"FROM people WHERE {rows}"
     )
     assert ann.ask(sql) == [(None,) * 4]
+    assert "regr_r2 (NULL where the noise would decide it: ask about more units" in ann.notices[0]
 
 
 def test_a_value_with_itself_and_with_a_constant(ann: Analyst) -> None:
