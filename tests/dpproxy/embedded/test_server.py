@@ -225,6 +225,15 @@ def test_nobody_else_gets_in(running: Embedded, kept: Path) -> None:
     assert one(running, rules) == "local scram-sha-256"
 
 
+def test_connections_do_not_wait_for_what_slows_guessing_down(running: Embedded) -> None:
+    if int(str(one(running, "SHOW server_version_num"))) < 160000:
+        pytest.skip("PostgreSQL 16 is the first that takes a number of rounds")
+    kept = "SELECT rolpassword LIKE 'SCRAM-SHA-256$1:%' FROM pg_authid WHERE rolname = current_user"
+    assert one(running, kept) is True
+    # A password that somebody sets is kept as PostgreSQL keeps it.
+    assert one(running, "SHOW scram_iterations") == "4096"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes identity")
 def test_the_log_has_no_text_of_a_statement(running: Embedded, kept: Path) -> None:
     """Constants may name persons; a session that is ended or dies is logged."""

@@ -319,6 +319,16 @@ def test_what_an_analyst_changes_of_the_role_is_put_back(front: Front) -> None:
     ]
 
 
+def test_roles_log_in_without_rounds_and_others_passwords_have_them(front: Front) -> None:
+    with session(front) as alice, front._as_admin() as admin:
+        if admin.info.server_version < 160000:
+            pytest.skip("PostgreSQL 16 is the first that takes a number of rounds")
+        kept = admin.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'alice'").fetchone()
+        assert kept is not None
+        assert kept[0].startswith("SCRAM-SHA-256$1:")
+        assert alice.execute("SHOW scram_iterations").fetchone() == ("4096",)
+
+
 @pytest.mark.parametrize(
     "name", ["", "pg_monitor", "pg_x", "public", "none", "x" * 64, "é" * 32, "a\0b", "\ud800"]
 )
