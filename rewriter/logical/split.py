@@ -113,6 +113,8 @@ from rewriter.statements.value_listing import ValueListing, listing
 from rewriter.syntax.allowlist import CONSTANT, describe, is_constant, position
 from rewriter.syntax.parse import parse_query
 
+_WITH_UNITS = frozenset({exp.TimestampTrunc, exp.DateTrunc})
+
 
 @bounded()
 def split_query(
@@ -139,7 +141,8 @@ def split_query(
     relation = cutter.query(tree, {})
     if relation is not None:
         raise row_level(relation, tree)
-    _spell_units(tree)
+    if not _WITH_UNITS.isdisjoint(map(type, nodes)):
+        _spell_units(tree)
     constants, replacements = cutter.constants, cutter.replacements
     return LogicalPlan(
         tree,
@@ -169,7 +172,7 @@ def _check_parameters(nodes: Sequence[exp.Expr], parameters: Parameters) -> None
 
 def _spell_units(tree: exp.Expr) -> None:
     """Write the units of date_trunc in lower case, as PostgreSQL does; the parser turns them into upper case."""
-    for node in walk(tree, exp.TimestampTrunc, exp.DateTrunc):
+    for node in walk(tree, *_WITH_UNITS):
         node.set("unit", exp.Var(this=node.args["unit"].name.lower()))
 
 

@@ -18,6 +18,18 @@ from rewriter.syntax.postgres_dialect import CALLED, UNKNOWN, WRITTEN
 
 NEGATED = (exp.In, exp.Between, exp.Is, exp.SimilarTo, exp.Escape)
 _VARYING = (exp.Not, exp.Substring, exp.Interval, exp.Window, exp.WindowSpec)
+_ONE_WAY = frozenset(
+    {
+        *(exp.Select, exp.From, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered),
+        *(exp.Limit, exp.Join, exp.Table, exp.TableAlias, exp.Subquery, exp.Alias, exp.Column),
+        *(exp.Identifier, exp.Star, exp.Paren, exp.Literal, exp.Boolean, exp.Parameter, exp.Cast),
+        *(exp.DataType, exp.Distinct, exp.Filter, exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max),
+        *(exp.Coalesce, exp.Case, exp.If, exp.Extract, exp.Var, exp.And, exp.Or, exp.EQ, exp.NEQ),
+        *(exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Add, exp.Sub, exp.Mul, exp.Like),
+        *(exp.In, exp.Between, exp.Exists, exp.Lower, exp.Upper, exp.Neg),
+    }
+)
+"""What has one spelling, and is not changed by being written: most statements are of these alone."""
 
 
 def spellings(tree: exp.Expr) -> Iterator[str]:
@@ -27,7 +39,11 @@ def spellings(tree: exp.Expr) -> Iterator[str]:
     >>> list(spellings(parse_one("SELECT a NOT IN (1)", dialect="postgres")))
     ['SELECT a NOT IN (1)', 'SELECT NOT a IN (1)']
     """
-    found = walk(tree, *_VARYING)
+    nodes = walk(tree)
+    if _ONE_WAY.issuperset(map(type, nodes)):
+        yield sql_text(tree, "postgres")
+        return
+    found = [node for node in nodes if isinstance(node, _VARYING)]
     negated = [n.this for n in found if isinstance(n, exp.Not)]
     inward = (True, False) if any(isinstance(n, NEGATED) for n in negated) else (False,)
     commas = (False, True) if any(isinstance(n, exp.Substring) for n in found) else (False,)

@@ -6,8 +6,9 @@ import pytest
 from sqlglot import exp, parse_one
 
 from rewriter.ir.texts import fragment, sql_text
-from rewriter.ir.trees import copied, select
+from rewriter.ir.trees import copied, select, walk
 from rewriter.syntax.postgres_dialect import Reading
+from rewriter.syntax.round_trip import _ONE_WAY, _said, spellings
 from tests.rewriter.queries import ANSWERED
 
 SHAPES = (
@@ -31,6 +32,15 @@ def test_texts_are_sqlglots(dialect: str) -> None:
         for pretty in (False, True):
             written = sql_text(copied(tree), dialect, pretty=pretty)
             assert written == tree.sql(dialect, pretty=pretty, comments=False)
+
+
+def test_what_has_one_spelling_is_written_as_it_is() -> None:
+    alone = [tree for tree in TREES if _ONE_WAY.issuperset(map(type, walk(tree)))]
+    assert len(alone) > len(TREES) / 10
+    for tree in alone:
+        before = repr(tree)
+        assert [*spellings(tree)] == [sql_text(_said(tree, enclosed=False), "postgres")]
+        assert repr(tree) == before
 
 
 def test_a_fragment_is_the_text_of_its_tree() -> None:
