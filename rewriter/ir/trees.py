@@ -23,11 +23,10 @@ def select(*columns: exp.Expr | str, source: exp.Expr | str | None = None) -> ex
     'SELECT *, COUNT(*) AS n FROM rows'
     """
     shown = [_named(c) if isinstance(c, str) else c for c in columns]
-    built = exp.Select(expressions=shown)
     if source is None:
-        return built
-    built.set("from_", exp.From(this=exp.table_(source) if isinstance(source, str) else source))
-    return built
+        return _node(exp.Select, {"expressions": shown})
+    item = exp.table_(source) if isinstance(source, str) else source
+    return _node(exp.Select, {"expressions": shown, "from_": _node(exp.From, {"this": item})})
 
 
 def table_named(parts: Sequence[str], name: str = "") -> exp.Table:
@@ -37,10 +36,10 @@ def table_named(parts: Sequence[str], name: str = "") -> exp.Table:
     '"app"."users" AS s'
     """
     names = [_identifier(p, True) for p in reversed(parts)]
-    found = exp.Table(**dict(zip(("this", "db", "catalog"), names, strict=False)))
+    arguments: dict[str, Any] = dict(zip(("this", "db", "catalog"), names, strict=False))
     if name:
-        found.set("alias", exp.TableAlias(this=exp.to_identifier(name)))
-    return found
+        arguments["alias"] = _node(exp.TableAlias, {"this": exp.to_identifier(name)})
+    return _node(exp.Table, arguments)
 
 
 def join(
@@ -52,7 +51,8 @@ def join(
     'SELECT * FROM a LEFT JOIN b ON TRUE'
     """
     table = exp.table_(item) if isinstance(item, str) else item
-    query.append("joins", exp.Join(this=table, on=on, kind=kind or None, side=side or None))
+    arguments = {"this": table, "on": on, "kind": kind or None, "side": side or None}
+    query.append("joins", _node(exp.Join, arguments))
     return query
 
 
@@ -64,7 +64,7 @@ def crossed(query: exp.Select, item: exp.Expr) -> exp.Select:
     """
     if query.args.get("from_") is not None:
         return join(query, item, kind="CROSS")
-    query.set("from_", exp.From(this=item))
+    query.set("from_", _node(exp.From, {"this": item}))
     return query
 
 
@@ -95,7 +95,8 @@ def case(*branches: tuple[exp.Expr, exp.Expr], otherwise: exp.Expr | None = None
     >>> case((exp.column("a"), exp.column("b")), otherwise=exp.column("c")).sql()
     'CASE WHEN a THEN b ELSE c END'
     """
-    return exp.Case(ifs=[exp.If(this=c, true=v) for c, v in branches], default=otherwise)
+    ifs = [_node(exp.If, {"this": c, "true": v}) for c, v in branches]
+    return _node(exp.Case, {"ifs": ifs, "default": otherwise})
 
 
 def alias(value: exp.Expr, name: str, *, quoted: bool | None = None) -> exp.Expr:
@@ -107,7 +108,7 @@ def alias(value: exp.Expr, name: str, *, quoted: bool | None = None) -> exp.Expr
     if "alias" in value.arg_types:
         return exp.alias_(value, name, quoted=quoted, copy=False)
     named = exp.to_identifier(name) if quoted is None else _identifier(name, quoted)
-    return exp.Alias(this=value, alias=named)
+    return _node(exp.Alias, {"this": value, "alias": named})
 
 
 def cast(value: exp.Expr, to: str | exp.DataType) -> exp.Expr:
@@ -119,7 +120,7 @@ def cast(value: exp.Expr, to: str | exp.DataType) -> exp.Expr:
     target = copied(_type(to)) if isinstance(to, str) else to
     if isinstance(value, exp.Cast):
         return exp.cast(value, target, copy=False)
-    made = exp.Cast(this=value, to=target)
+    made = _node(exp.Cast, {"this": value, "to": target})
     made.type = target
     return made
 
@@ -153,7 +154,7 @@ def coalesce(value: exp.Expr, otherwise: exp.Expr) -> exp.Expr:
     >>> coalesce(exp.column("a"), exp.Literal.number(0)).sql()
     'COALESCE(a, 0)'
     """
-    return exp.Coalesce(this=value, expressions=[otherwise])
+    return _node(exp.Coalesce, {"this": value, "expressions": [otherwise]})
 
 
 def paren(value: exp.Expr) -> exp.Paren:
@@ -162,7 +163,7 @@ def paren(value: exp.Expr) -> exp.Paren:
     >>> paren(exp.column("a")).sql()
     '(a)'
     """
-    return exp.Paren(this=value)
+    return _node(exp.Paren, {"this": value})
 
 
 def and_(*conditions: exp.Expr) -> exp.Condition:
@@ -295,6 +296,17 @@ def _made(kind: type[Node], arguments: dict[str, Any]) -> Node:
     return made
 
 
+def _node(kind: type[Node], arguments: dict[str, Any]) -> Node:
+    """A node of these arguments, which become its parts, as its constructor makes it where that converts none."""
+    made = _made(kind, arguments)
+    for key, value in arguments.items():
+        if isinstance(value, exp.Expr):
+            value.parent, value.arg_key, value.index = made, key, None
+        elif value.__class__ is list:
+            made._set_parent(key, value)
+    return made
+
+
 def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr], without: Sequence[str] = ()) -> exp.Expr:
     """A node like `node` whose parts are what `part` gives for its parts, those called `without` left out.
 
@@ -310,7 +322,7 @@ def rebuilt(node: exp.Expr, part: Callable[[exp.Expr], exp.Expr], without: Seque
         for key, value in node.args.items()
         if key not in without
     }
-    made = type(node)(**arguments)
+    made = _node(type(node), arguments)
     made._meta = dict(node._meta) if node._meta else None
     return made
 
