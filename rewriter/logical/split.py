@@ -136,7 +136,7 @@ def split_query(
     check_not_negative(tree)
     if parameters:
         drop_casts(tree, parameters)
-    listed = listing(tree)
+    listed = listing(tree, nodes)
     cutter = QueryAnalyzer(policy, Constants(tuple(parameters), read, read_rows))
     relation = cutter.query(tree, {})
     if relation is not None:

@@ -8,6 +8,7 @@ Profilers ask for the first and last value of each column, which for texts are r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -24,8 +25,8 @@ class ValueListing:
     limit: int | None
 
 
-def listing(tree: exp.Expr) -> ValueListing | None:
-    """What a whole statement lists, None where it is anything but the bare values of columns of one table.
+def listing(tree: exp.Expr, nodes: Sequence[exp.Expr]) -> ValueListing | None:
+    """What a statement of these nodes lists, None where it is anything but the bare values of columns of one table.
 
     `SELECT DISTINCT c FROM t` or `SELECT c FROM t GROUP BY c`, with ORDER BY and LIMIT or without; or aggregates of all
     rows with MIN(c) or MAX(c) among them. A WHERE, a join, an expression, an aggregate beside c or a second column mean
@@ -35,20 +36,26 @@ def listing(tree: exp.Expr) -> ValueListing | None:
         return None
     source, distinct, group = (tree.args.get(name) for name in ("from_", "distinct", "group"))
     if distinct is None and group is None and source is not None and isinstance(source.this, exp.Table):
-        extremes = [*tree.find_all(exp.Min, exp.Max)]
+        extremes = [node for node in nodes if isinstance(node, (exp.Min, exp.Max))]
         bare = all(
             isinstance(one.this, exp.Column) and not isinstance(one.parent, exp.Filter) for one in extremes
         )
-        return ValueListing(None) if extremes and bare and not tree.find(exp.Subquery) else None
+        return ValueListing(None) if extremes and bare and not _any(nodes, exp.Subquery) else None
     if len(tree.expressions) != 1 or not isinstance(tree.expressions[0].unalias(), exp.Column):
         return None
     if (distinct is None and group is None) or (group is not None and len(group.expressions) != 1):
         return None
     if source is None or not isinstance(source.this, exp.Table):
         return None
-    if (distinct is not None and distinct.args.get("on")) or tree.find(exp.AggFunc, exp.Window, exp.Subquery):
+    if (distinct is not None and distinct.args.get("on")) or _any(
+        nodes, exp.AggFunc, exp.Window, exp.Subquery
+    ):
         return None
     return ValueListing(_limit(tree.args.get("limit")))
+
+
+def _any(nodes: Sequence[exp.Expr], *types: type[exp.Expr]) -> bool:
+    return any(isinstance(node, types) for node in nodes)
 
 
 def asks_for_nothing(text: str) -> bool:
