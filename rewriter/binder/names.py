@@ -7,6 +7,7 @@ Out: over the source t0, which is users: the field t0.country, under the conditi
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import cache
 
 from sqlglot import exp
 
@@ -157,9 +158,9 @@ def output_name(item: exp.Expr) -> str:
         return "var_pop"
     if isinstance(item, exp.Cast):
         inner = output_name(item.this)
-        return (
-            inner if inner != "?column?" else _TYPE_NAMES.get(item.to.this, item.to.sql("postgres").lower())
-        )
+        if inner != "?column?":
+            return inner
+        return _TYPE_NAMES.get(item.to.this) or item.to.sql("postgres").lower()
     if isinstance(item, exp.Case):
         default = item.args.get("default")
         inner = output_name(default) if default is not None else "case"
@@ -177,8 +178,13 @@ def output_name(item: exp.Expr) -> str:
     if isinstance(item, exp.Boolean):
         return "bool"
     if isinstance(item, exp.Func) and not isinstance(item, (exp.And, exp.Or)):
-        return item.sql_name().lower()
+        return _called(type(item))
     return "?column?"
+
+
+@cache
+def _called(function: type[exp.Func]) -> str:
+    return function.sql_name().lower()
 
 
 _TYPE_NAMES = {

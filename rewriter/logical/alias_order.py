@@ -23,6 +23,7 @@ from rewriter.ir.relation import (
     Source,
     ZeroFill,
     leaf,
+    leaf_of,
     leaves,
 )
 from rewriter.ir.trees import copied
@@ -108,7 +109,13 @@ class _Names(dict[str, str]):
         return self[alias]
 
     def renamed(self, value: exp.Expr) -> exp.Expr:
-        return copied(value, lambda n: leaf(self[n.table], n.name) if isinstance(n, exp.Column) else None)
+        return copied(value, self._leaf)
+
+    def _leaf(self, node: exp.Expr) -> exp.Column | None:
+        if not isinstance(node, exp.Column):
+            return None
+        alias, name = leaf_of(node)
+        return leaf(self[alias], name)
 
     def fields(self, fields: tuple[Field, ...]) -> tuple[Field, ...]:
         return tuple(Field(f.name, self.renamed(f.value)) for f in fields)

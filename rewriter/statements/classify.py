@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Literal
 
 from rewriter.refusal import Refusal
-from rewriter.statements.lexer import Token, TokenKind, tokens
+from rewriter.statements.lexer import Token, tokens
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 from rewriter.statements.published_table import publication
 from rewriter.statements.set_statement import check_setting
@@ -120,15 +120,17 @@ def _names(found: Sequence[Token], guarded: Collection[str]) -> list[Token]:
     Such a statement is the front's: the guard refuses it if it reads private tables as well, and an alias that
     is called like one keeps no tool from its catalogs, and no dashboard from its answers.
     """
-    if any(map(_is_the_fronts, found, [*found[1:], None])):
-        return []
-    return [t for t in found if (t.name or "").lower() in guarded]
+    named: list[Token] = []
+    for token, following in zip(found, [*found[1:], None], strict=True):
+        name = (token.name or "").lower()
+        if name and _is_the_fronts(name, following):
+            return []
+        if name in guarded:
+            named.append(token)
+    return named
 
 
-def _is_the_fronts(token: Token, following: Token | None) -> bool:
-    if token.kind not in (TokenKind.WORD, TokenKind.NAME):
-        return False
-    name = (token.name or "").lower()
+def _is_the_fronts(name: str, following: Token | None) -> bool:
     called = following is not None and following.text in ("(", ".")
     if name == PUBLISHED and called:
         return True

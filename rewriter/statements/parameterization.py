@@ -71,7 +71,9 @@ oids=(23, 23, 0, 0), constants=('2', '3', 'x', "it's"))
     """
     found = tokens(text)
     words = [t.word for t in found]
-    if any(t.kind in (TokenKind.CODED, TokenKind.PARAMETER) for t in found) or {"OVER", "OR"} & {*words}:
+    if "WHERE" not in words or not {"OVER", "OR"}.isdisjoint(words):
+        return None
+    if any(t.kind in (TokenKind.CODED, TokenKind.PARAMETER) for t in found):
         return None
     if ("NOT", "(") in pairwise(words):
         return None
