@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import cache
+from typing import Any
 
 from sqlglot import exp
 
@@ -178,13 +179,14 @@ def output_name(item: exp.Expr) -> str:
     if isinstance(item, exp.Boolean):
         return "bool"
     if isinstance(item, exp.Func) and not isinstance(item, (exp.And, exp.Or)):
-        return _called(type(item))
+        kind: Any = type(item)
+        return _called(kind)
     return "?column?"
 
 
 @cache
-def _called(function: type[exp.Func]) -> str:
-    return function.sql_name().lower()
+def _called(function: Any) -> str:
+    return str(function.sql_name()).lower()
 
 
 _TYPE_NAMES = {

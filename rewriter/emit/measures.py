@@ -110,7 +110,7 @@ def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> 
         for part in (
             size,
             exp.Literal.string("|"),
-            coalesce(text.copy(), exp.Literal.string("")),
+            coalesce(copied(text), exp.Literal.string("")),
         ):
             joined = exp.DPipe(this=joined, expression=part)
     return joined
@@ -144,10 +144,10 @@ def fixed_point(emitter: Context, value: FixedPoint, relation: Relation, *, fini
         number = _clamped(cast(given, sizes), _decimal(lo, value.scale), _decimal(hi, value.scale), sizes)
         number = double(number, narrow=True) if narrow else number
     number = _scaled(number, value.scale) if found not in INTEGERS or value.scale else number
-    present: exp.Expr = not_(exp.Is(this=given.copy(), expression=exp.null()))
+    present: exp.Expr = not_(exp.Is(this=copied(given), expression=exp.null()))
     if finite and found in FLOATS | {Type.NUMERIC}:
         # NaN is larger than all numbers in every engine; NULL is not within the bound either.
-        size = exp.Abs(this=cast(given.copy(), sizes))
+        size = exp.Abs(this=cast(copied(given), sizes))
         present = exp.LTE(this=size, expression=_literal(repr(float_info.max), sizes))
     return case((present, cast(number, "BIGINT")))
 
@@ -185,14 +185,14 @@ def _cut(column: exp.Expr, scale: int, lo: int, hi: int, *, nan: bool, stored: b
     low, high = (exp.Literal.number(_decimal(end, scale)) for end in (lo, hi))
     units = exp.Mul(this=column, expression=exp.Literal.number(10**scale)) if scale else column
     within, least, most = (
-        (column, low.copy(), high.copy()) if stored else (cast(units, "BIGINT"), signed(lo), signed(hi))
+        (column, copied(low), copied(high)) if stored else (cast(units, "BIGINT"), signed(lo), signed(hi))
     )
-    above: exp.Expr = exp.GT(this=column.copy(), expression=high.copy())
+    above: exp.Expr = exp.GT(this=copied(column), expression=copied(high))
     if nan:
-        above = and_(above, exp.NEQ(this=column.copy(), expression=_literal("NaN", "DECIMAL")))
+        above = and_(above, exp.NEQ(this=copied(column), expression=_literal("NaN", "DECIMAL")))
     return case(
-        (exp.Between(this=column.copy(), low=low, high=high), within),
-        (exp.LT(this=column.copy(), expression=low.copy()), least),
+        (exp.Between(this=copied(column), low=low, high=high), within),
+        (exp.LT(this=copied(column), expression=copied(low)), least),
         (above, most),
     )
 
@@ -256,7 +256,7 @@ def with_ranks(
     few = exp.LTE(this=column("_rows"), expression=exp.Literal.number(tau))
     firsts = [alias(exp.Literal.number(1), rank.alias_or_name) for rank in ranks]
     whole = select("*", *firsts, source="n").where(few, copy=False)
-    cut = select("*", *ranks, source="n").where(not_(few.copy()), copy=False)
+    cut = select("*", *ranks, source="n").where(not_(copied(few)), copy=False)
     counted = select("*", alias(size, "_rows"), source=source)
     return [("n", counted), ("k", exp.union(whole, cut, distinct=False, copy=False))]
 
@@ -345,14 +345,14 @@ def _sum(measure: Moment, dialect: Engine) -> exp.Expr:
         double = exp.Mul(this=exp.Literal.number(2), expression=value)
         value = paren(exp.Sub(this=double, expression=signed(lo + hi)))
     if measure.power == 2:
-        value = exp.Mul(this=value, expression=value.copy())
+        value = exp.Mul(this=value, expression=copied(value))
     if rank is not None:
         among = exp.LTE(this=copied(rank), expression=exp.Literal.number(measure.tau))
         value = case((among, value))
     total: exp.Expr = exp.Sum(this=dialect.addend(value))
     if rank is None:
         least, most = reach(measure)
-        above = exp.Greatest(this=total.copy(), expressions=[signed(least)], ignore_nulls=True)
+        above = exp.Greatest(this=copied(total), expressions=[signed(least)], ignore_nulls=True)
         clamped = exp.Least(this=above, expressions=[signed(most)], ignore_nulls=True)
         present = not_(exp.Is(this=total, expression=exp.null()))
         total = case((present, clamped))

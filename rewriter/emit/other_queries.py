@@ -148,7 +148,7 @@ def weights_query(
     query.add("c", select("*", alias(number, "n"), source="e"))
     salt = (exp.Literal.string(str(turn)), Type.TEXT)
     keyed = query.emitter.hashed([salt, query.unit, *query.named])
-    order = [dialect.ordered(keyed, Type.TEXT), *(dialect.ordered(k.copy(), of) for k, of in query.named)]
+    order = [dialect.ordered(keyed, Type.TEXT), *(dialect.ordered(copied(k), of) for k, of in query.named)]
     rank = _ranked("ROW_NUMBER", [column(UNIT)], [exp.Ordered(this=o) for o in order])
     # Hashing and sorting take most of the time, so only units with items to leave out are ranked.
     ranked = select("*", alias(rank, "_k"), source="c").where(not_(_at_most("n", delta0)), copy=False)
@@ -172,7 +172,7 @@ def weights_query(
     weights = grouped(select(*keys, weight, source=source), *map(copied, keys))
     if floor > 1:
         weights = weights.having(
-            exp.GTE(this=exp.Sum(this=each.copy()), expression=exp.Literal.number(floor))
+            exp.GTE(this=exp.Sum(this=copied(each)), expression=exp.Literal.number(floor))
         )
     return query.written(weights, left_out)
 
@@ -254,7 +254,7 @@ class CellQuery:
         if kept.most is None:
             return []
         order: list[exp.Expr] = [
-            exp.Ordered(this=self.backend.dialect.ordered(k.copy(), of)) for k, of in self.named
+            exp.Ordered(this=self.backend.dialect.ordered(copied(k), of)) for k, of in self.named
         ]
         if kept.ranked:
             order = self.emitter.keyed_order(self.named, of=self.unit)

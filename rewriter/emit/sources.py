@@ -32,7 +32,7 @@ from rewriter.ir.relation import (
     leaves,
     parts,
 )
-from rewriter.ir.trees import alias, and_, case, cast, crossed, data_type, func, join, paren, select
+from rewriter.ir.trees import alias, and_, case, cast, copied, crossed, data_type, func, join, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, Type
 from rewriter.policy import Column
 from rewriter.scalar.array_literal import elements
@@ -80,7 +80,7 @@ def _grouped(emitter: Context, grouped: Grouped, *, units_later: bool) -> exp.Se
     aggregates = [(f.name, _aggregate(emitter, f.value, relation)) for f in grouped.aggregates]
     used = [f.value for f in (*grouped.keys, *grouped.aggregates)]
     select = emitter.select(relation, [(UNIT, unit), *keys, *aggregates], used, units_later=units_later)
-    return select.group_by(unit.copy(), *(value.copy() for _, value in keys), copy=False)
+    return select.group_by(copied(unit), *(copied(value) for _, value in keys), copy=False)
 
 
 def _key(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
@@ -110,8 +110,8 @@ def _outer(emitter: Context, outer: FullJoin) -> exp.Select:
     units = [leaf(s.alias, UNIT) for s in relation.sources]
     used = leaves(*(f.value for f in outer.fields), *outer.on)
     left, right = (emitter.source(s, sorted(c for a, c in used if a == s.alias)) for s in relation.sources)
-    shown = [alias(f.value.copy(), f.name, quoted=True) for f in outer.fields]
-    either = exp.Coalesce(this=units[0].copy(), expressions=[units[1].copy()])
+    shown = [alias(copied(f.value), f.name, quoted=True) for f in outer.fields]
+    either = exp.Coalesce(this=copied(units[0]), expressions=[copied(units[1])])
     on = and_(units[0].eq(units[1]), *(emitter.written(c, relation) for c in outer.on))
     query = select(alias(either, UNIT, quoted=True), *shown, source=left)
     return join(query, right, on, side="FULL")
@@ -127,9 +127,9 @@ def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
     def over(call: exp.Expr) -> exp.Expr:
         return exp.Window(
             this=call,
-            partition_by=[p.copy() for p in partition],
-            order=exp.Order(expressions=[o.copy() for o in ordered]) if ordered else None,
-            spec=window.args["spec"].copy() if window.args.get("spec") else None,
+            partition_by=[copied(p) for p in partition],
+            order=exp.Order(expressions=[copied(o) for o in ordered]) if ordered else None,
+            spec=copied(window.args["spec"]) if window.args.get("spec") else None,
             over="OVER",
         )
 
@@ -137,7 +137,7 @@ def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
     if isinstance(function, EXACT):
         return _aggregate(emitter, function, relation, over)
     if isinstance(function, exp.Expr) and function.this is not None and not isinstance(function, exp.Ntile):
-        function = function.copy()
+        function = copied(function)
         function.set("this", _settled(emitter, window.this.this, relation))
     return over(function)
 
@@ -145,7 +145,7 @@ def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
 def _ordered(emitter: Context, item: exp.Expr, relation: Relation) -> exp.Expr:
     value = emitter.written(item.this, relation)
     found = type_of(item.this, relation, emitter.parameters)
-    copy = item.copy()
+    copy = copied(item)
     copy.set("this", emitter.dialect.ordered(value, found))
     return copy
 
@@ -161,7 +161,7 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
     """An exact aggregate of a unit's rows; `over` makes a window of each part."""
     inner = call.this
     if isinstance(inner, exp.Star):
-        return over(call.copy())
+        return over(copied(call))
     distinct = isinstance(inner, exp.Distinct)
     argument = inner.expressions[0] if distinct else inner
     value = emitter.written(canonical(argument), relation)
@@ -207,14 +207,14 @@ def _not_nan(emitter: Context, value: exp.Expr) -> exp.Expr:
     if not emitter.dialect.knows_nan:
         return value
     nan = cast(exp.Literal.string("NaN"), "DECIMAL")
-    return case((exp.NEQ(this=value, expression=nan), value.copy()))
+    return case((exp.NEQ(this=value, expression=nan), copied(value)))
 
 
 def _within(emitter: Context, value: exp.Expr, largest: str, found: Type) -> exp.Expr:
     target = "DECIMAL" if found in emitter.dialect.narrowed else "DOUBLE"
     high = cast(exp.Literal.string(largest), target)
     low = cast(exp.Literal.string(f"-{largest}"), target)
-    return case((exp.Between(this=cast(value.copy(), target), low=low, high=high), value))
+    return case((exp.Between(this=cast(copied(value), target), low=low, high=high), value))
 
 
 def _sum(made: Made, exact: exp.Expr, found: Type) -> exp.Expr:
@@ -229,7 +229,7 @@ def _mean(made: Made, exact: exp.Expr, found: Type, *, few: bool) -> exp.Expr:
     if few:
         # The double of a sum may depend on its scale.
         total = exp.TryCast(this=total, to=data_type(DECIMAL))
-    some = func("NULLIF", made(exp.Count, exact.copy()), exp.Literal.number(0))
+    some = func("NULLIF", made(exp.Count, copied(exact)), exp.Literal.number(0))
     mean = exp.Div(this=cast(total, "DOUBLE"), expression=cast(some, "DOUBLE"))
     return mean if found in FLOATS else exp.TryCast(this=paren(mean), to=data_type(DECIMAL))
 
@@ -245,23 +245,25 @@ def _spread(emitter: Context, made: Made, value: exp.Expr, call: exp.Expr, found
         cast(made(function, part), "DOUBLE")
         for function, part in (
             (exp.Count, fixed),
-            (exp.Sum, fixed.copy()),
-            (exp.Sum, exp.Mul(this=fixed.copy(), expression=fixed.copy())),
+            (exp.Sum, copied(fixed)),
+            (exp.Sum, exp.Mul(this=copied(fixed), expression=copied(fixed))),
         )
     )
     sample = not isinstance(call, (exp.StddevPop, exp.VariancePop))
-    mean_square = exp.Div(this=exp.Mul(this=sums, expression=sums.copy()), expression=count.copy())
+    mean_square = exp.Div(this=exp.Mul(this=sums, expression=copied(sums)), expression=copied(count))
     around = exp.Greatest(
         this=paren(exp.Sub(this=squares, expression=mean_square)),
         expressions=[cast(exp.Literal.number(0), "DOUBLE")],
         ignore_nulls=True,
     )
-    freedom = paren(exp.Sub(this=count.copy(), expression=exp.Literal.number(1))) if sample else count.copy()
+    freedom = (
+        paren(exp.Sub(this=copied(count), expression=exp.Literal.number(1))) if sample else copied(count)
+    )
     variance = exp.Div(
         this=exp.Div(this=around, expression=freedom),
         expression=cast(exp.Literal.string("1e8"), "DOUBLE"),
     )
-    enough = exp.GT(this=count.copy(), expression=exp.Literal.number(1 if sample else 0))
+    enough = exp.GT(this=copied(count), expression=exp.Literal.number(1 if sample else 0))
     deviation = isinstance(call, (exp.Stddev, exp.StddevSamp, exp.StddevPop))
     result = case((enough, exp.Sqrt(this=variance) if deviation else variance))
     return result if found in FLOATS else exp.TryCast(this=result, to=data_type(DECIMAL))
@@ -288,7 +290,7 @@ def front_rows(source: Source, scanned: Callable[[Source], exp.Expr]) -> exp.Exp
         )
         rows = _front_select(relation, fields, scanned).select(alias(typed, UNIT, quoted=True), copy=False)
         if isinstance(derived, Grouped):
-            rows = rows.group_by(*(f.value.copy() for f in derived.keys), copy=False)
+            rows = rows.group_by(*(copied(f.value) for f in derived.keys), copy=False)
     return rows.subquery(source.alias, copy=False)
 
 
@@ -299,14 +301,14 @@ def _front_fields(derived: Grouped | RowSubquery | FullJoin) -> Sequence[Field]:
         return derived.fields
     return (
         *derived.fields,
-        *(Field(f.name, exp.Window(this=f.value.this.copy(), over="OVER")) for f in derived.windows),
+        *(Field(f.name, exp.Window(this=copied(f.value.this), over="OVER")) for f in derived.windows),
     )
 
 
 def _front_select(
     relation: Relation, fields: Sequence[Field], scanned: Callable[[Source], exp.Expr]
 ) -> exp.Select:
-    query = select(*(alias(f.value.copy(), f.name, quoted=True) for f in fields))
+    query = select(*(alias(copied(f.value), f.name, quoted=True) for f in fields))
     for part in relation.sources:
         crossed(query, front_rows(part, scanned))
     return query

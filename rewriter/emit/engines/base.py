@@ -331,7 +331,7 @@ class Engine(ABC):
         if isinstance(node, exp.Literal):
             return self.literal(node)
         if isinstance(node, exp.Query):
-            return node.copy()
+            return copied(node)
         if self.is_arithmetic(node):
             return self.close(self.opened(node), node)
         function = BY_TYPE.get(type(node))
@@ -484,7 +484,7 @@ class Engine(ABC):
             target = Type.TIMESTAMP
         written = [self.common(value, target) for value in values]
         if not isinstance(node, exp.Case):
-            copy = node.copy()
+            copy = copied(node)
             copy.set("this", written[0])
             copy.set("expressions", written[1:])
             return copy
@@ -508,7 +508,7 @@ class Engine(ABC):
 
     def nullif(self, node: exp.Expr) -> exp.Expr:
         # A condition is compared as a whole: a = b = c is no SQL, and a = b IS NULL is another condition.
-        operands = (node.this.copy(), node.expression.copy())
+        operands = (copied(node.this), copied(node.expression))
         one, other = (exp.Paren(this=v) if type(v) in LOGICAL else v for v in operands)
         equal = self.write(exp.EQ(this=one, expression=other))
         return case((equal, exp.null()), otherwise=self.write(node.this))
@@ -527,7 +527,7 @@ class Engine(ABC):
             return when(and_(calendar(first), calendar(second)), exp.Sub(this=ends[0], expression=ends[1]))
         date, steps = (first, second) if types[0] is Type.DATE else (second, first)
         near = exp.Between(this=steps, low=number(-700_000), high=number(100_000_000))
-        added = type(node)(this=date, expression=cast(steps.copy(), "INT"))
+        added = type(node)(this=date, expression=cast(copied(steps), "INT"))
         return when(and_(dates(date), near), added)
 
     def rounded_to_whole(self, node: exp.Expr) -> exp.Expr:
@@ -553,8 +553,8 @@ class Engine(ABC):
         if self.type_of(node.this) is Type.NUMERIC:
             return cast(exp.Sign(this=value), self.numeric)
         signs = case((self.undefined(value, self.type_of(node.this)), number(0)))
-        signs = signs.when(exp.GT(this=value.copy(), expression=number(0)), number(1))
-        signs = signs.when(exp.LT(this=value.copy(), expression=number(0)), number(-1))
+        signs = signs.when(exp.GT(this=copied(value), expression=number(0)), number(1))
+        signs = signs.when(exp.LT(this=copied(value), expression=number(0)), number(-1))
         return cast(signs.when(float_guards.zero(value), number(0)), "DOUBLE")
 
     def undefined(self, value: exp.Expr, of: Type) -> exp.Expr:
@@ -566,12 +566,12 @@ class Engine(ABC):
             if of is Type.NUMERIC
             else float_guards.double("NaN")
         )
-        return exp.EQ(this=value.copy(), expression=nan)
+        return exp.EQ(this=copied(value), expression=nan)
 
     def root(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)
         return self.function(
-            part, lambda v: exp.GTE(this=v.copy(), expression=number(0)), exp.Sqrt(this=part.value)
+            part, lambda v: exp.GTE(this=copied(v), expression=number(0)), exp.Sqrt(this=part.value)
         )
 
     def cube_root(self, node: exp.Expr) -> exp.Expr:
@@ -583,13 +583,13 @@ class Engine(ABC):
         # LOG is the natural one on some engines.
         common = exp.Anonymous(this="LOG10", expressions=[part.value])
         found = exp.Ln(this=part.value) if isinstance(node, exp.Ln) else common
-        return self.function(part, lambda v: exp.GT(this=v.copy(), expression=number(0)), found)
+        return self.function(part, lambda v: exp.GT(this=copied(v), expression=number(0)), found)
 
     def exponential(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)
 
         def within(value: exp.Expr) -> exp.Expr:
-            reach = exp.Between(this=value.copy(), low=number(-700), high=number(700))
+            reach = exp.Between(this=copied(value), low=number(-700), high=number(700))
             return or_(float_guards.special(value), reach)
 
         return self.function(part, within, exp.Exp(this=part.value))
@@ -606,23 +606,25 @@ class Engine(ABC):
     def bucket(self, node: exp.Expr) -> exp.Expr:
         exact = self.type_of(node.this) is Type.NUMERIC
         value = self.write(node.this) if exact else self.as_float(node.this).closed()
-        low, high, count = (node.args[name].copy() for name in ("min_value", "max_value", "num_buckets"))
+        low, high, count = (copied(node.args[name]) for name in ("min_value", "max_value", "num_buckets"))
         low, high = (self.plain(end, exact) for end in (low, high))
         count = number(whole_constant(count, self.parameters) or 1)
-        above = paren(exp.Sub(this=value.copy(), expression=low.copy()))
-        whole = paren(exp.Sub(this=high.copy(), expression=low.copy()))
+        above = paren(exp.Sub(this=copied(value), expression=copied(low)))
+        whole = paren(exp.Sub(this=copied(high), expression=copied(low)))
         step = divided(exp.Mul(this=above, expression=count), whole)
         inside = exp.Add(this=cast(exp.Floor(this=step), "INT"), expression=number(1))
         found = exp.case()
         if not exact or self.knows_nan:
             found = found.when(self.undefined(value, Type.NUMERIC if exact else Type.FLOAT8), exp.null())
-        found = found.when(exp.LT(this=value.copy(), expression=low.copy()), number(0))
-        beyond = exp.Add(this=count.copy(), expression=number(1))
-        found = found.when(exp.GTE(this=value.copy(), expression=high.copy()), beyond)
+        found = found.when(exp.LT(this=copied(value), expression=copied(low)), number(0))
+        beyond = exp.Add(this=copied(count), expression=number(1))
+        found = found.when(exp.GTE(this=copied(value), expression=copied(high)), beyond)
         if not exact:
             # A smaller value would underflow a double after the division.
-            found = found.when(exp.LT(this=above.copy(), expression=float_guards.double("1e-290")), number(1))
-        return found.when(exp.GTE(this=value.copy(), expression=low.copy()), inside)
+            found = found.when(
+                exp.LT(this=copied(above), expression=float_guards.double("1e-290")), number(1)
+            )
+        return found.when(exp.GTE(this=copied(value), expression=copied(low)), inside)
 
     def plain(self, node: exp.Expr, exact: bool) -> exp.Expr:
         """A constant number in a type."""
@@ -670,16 +672,16 @@ class Engine(ABC):
         elif of is Type.INT8 and source in FLOATS:
             within = and_(
                 exp.GTE(this=value, expression=float_guards.double(str(-most))),
-                exp.LT(this=value.copy(), expression=float_guards.double(str(most))),
+                exp.LT(this=copied(value), expression=float_guards.double(str(most))),
             )
         else:
             exact = source is Type.NUMERIC
             low, high = (self.plain_text(f"{end}.5", exact) for end in (-most, most - 1))
             least = (exp.GT if exact else exp.GTE)(this=value, expression=low)
-            within = and_(least, exp.LT(this=value.copy(), expression=high))
+            within = and_(least, exp.LT(this=copied(value), expression=high))
         if source is Type.NUMERIC:
-            return when(within, cast(exp.Round(this=value.copy()), self.stored(node)))
-        return when(within, cast(value.copy(), self.stored(node)))
+            return when(within, cast(exp.Round(this=copied(value)), self.stored(node)))
+        return when(within, cast(copied(value), self.stored(node)))
 
     def plain_text(self, text: str, exact: bool) -> exp.Expr:
         """A constant number written as a text."""
@@ -698,7 +700,7 @@ class Engine(ABC):
             return value
         rounded = exp.Round(this=value, decimals=number(sizes[1] if len(sizes) > 1 else 0))
         most = 10 ** (sizes[0] - (sizes[1] if len(sizes) > 1 else 0))
-        return when(exp.LT(this=exp.Abs(this=rounded.copy()), expression=number(most)), rounded)
+        return when(exp.LT(this=exp.Abs(this=copied(rounded)), expression=number(most)), rounded)
 
     def extract(self, node: exp.Expr) -> exp.Expr:
         value, field = self.write(node.expression), node.name.lower()
@@ -706,12 +708,12 @@ class Engine(ABC):
         if found in (Type.INTERVAL, Type.AGE, Type.TIME):
             return self.field(value, field)
         if found is Type.DATE:
-            moment = cast(value.copy(), "TIMESTAMP") if field == "epoch" else value.copy()
+            moment = cast(copied(value), "TIMESTAMP") if field == "epoch" else copied(value)
             return when(dates(value), self.field(moment, field))
         return self.within_calendar(node.expression, value, self.field(value, field))
 
     def truncated_time(self, node: exp.Expr) -> exp.Expr:
-        value, copy = self.write(node.this), node.copy()
+        value, copy = self.write(node.this), copied(node)
         zoneless = self.type_of(node.this) is Type.TIMESTAMP
         copy.set("this", value if zoneless else cast(value, "TIMESTAMP"))
         return self.within_calendar(node.this, value, copy)
@@ -743,7 +745,7 @@ class Engine(ABC):
             cast(exp.Literal.string(str(end)), "TIMESTAMP")
             for end in (time_zones.FIRST, time_zones.END - dt.timedelta(microseconds=1))
         ]
-        known = exp.Between(this=at.copy(), low=ends[0], high=ends[1])
+        known = exp.Between(this=copied(at), low=ends[0], high=ends[1])
         moved = operator(this=cast(value, "TIMESTAMP"), expression=self.lasting(_chosen(at, steps)))
         return when(known, moved)
 
@@ -776,7 +778,7 @@ class Engine(ABC):
         """What a part of a format shows."""
         if not piece.pattern:
             return exp.Literal.string(piece.text)
-        value = cast(exp.Floor(this=self.field(stamp.copy(), piece.field)), "INT")
+        value = cast(exp.Floor(this=self.field(copied(stamp), piece.field)), "INT")
         if piece.pattern in ("AM", "PM"):
             halves = [
                 exp.Literal.string(half.lower() if piece.text.islower() else half) for half in ("AM", "PM")
@@ -831,7 +833,7 @@ class Engine(ABC):
         ends = [float_guards.double(text) for text in ("-62135596800", "253402300800")]
         value = seconds.value
         within = and_(
-            exp.GTE(this=value.copy(), expression=ends[0]), exp.LT(this=value.copy(), expression=ends[1])
+            exp.GTE(this=copied(value), expression=ends[0]), exp.LT(this=copied(value), expression=ends[1])
         )
         return Guarded(self.moment(value), (*seconds.guards, within)).closed()
 
@@ -847,15 +849,15 @@ class Engine(ABC):
 
     def made_date(self, year: exp.Expr, month: exp.Expr, day: exp.Expr) -> exp.Expr:
         def divides(by: int) -> exp.Expr:
-            return exp.EQ(this=exp.Mod(this=paren(year.copy()), expression=number(by)), expression=number(0))
+            return exp.EQ(this=exp.Mod(this=paren(copied(year)), expression=number(by)), expression=number(0))
 
         leap = or_(and_(divides(4), not_(divides(100))), divides(400))
         short = case((leap, number(29)), otherwise=number(28))
-        last = case((exp.EQ(this=month.copy(), expression=number(2)), short))
+        last = case((exp.EQ(this=copied(month), expression=number(2)), short))
         months = [number(n) for n in (4, 6, 9, 11)]
-        last = last.when(exp.In(this=month.copy(), expressions=months), number(30)).else_(number(31))
+        last = last.when(exp.In(this=copied(month), expressions=months), number(30)).else_(number(31))
         known = [
-            exp.Between(this=part.copy(), low=number(1), high=high)
+            exp.Between(this=copied(part), low=number(1), high=high)
             for part, high in ((year, number(9999)), (month, number(12)), (day, last))
         ]
         parts = [cast(part, "INT") for part in (year, month, day)]
@@ -910,7 +912,7 @@ class Engine(ABC):
         value = self.write(node.this)
         short = exp.LTE(this=exp.Length(this=value), expression=number(self.replaceable(node)))
         texts = [self.write(node.args[name]) for name in ("expression", "replacement")]
-        return when(short, exp.Anonymous(this="REPLACE", expressions=[value.copy(), *texts]))
+        return when(short, exp.Anonymous(this="REPLACE", expressions=[copied(value), *texts]))
 
     def replaceable(self, node: exp.Expr) -> int:
         """How many characters a text may have that is replaced in, at each of which a pattern may be found."""
@@ -995,7 +997,7 @@ class Engine(ABC):
             if modifiers is None
             else [exp.Literal.string(constant_text(modifiers, self.parameters) or "g")]
         )
-        parts = [self.bytewise(value.copy()), *texts, *flags]
+        parts = [self.bytewise(copied(value)), *texts, *flags]
         return when(short, exp.Anonymous(this="REGEXP_REPLACE", expressions=parts))
 
 
@@ -1014,5 +1016,5 @@ def _chosen(at: exp.Expr, steps: time_zones.Steps) -> exp.Expr:
         return number(steps[0][1])
     half = len(steps) // 2
     since = cast(exp.Literal.string(str(steps[half][0])), "TIMESTAMP")
-    before = exp.LT(this=at.copy(), expression=since)
+    before = exp.LT(this=copied(at), expression=since)
     return case((before, _chosen(at, steps[:half])), otherwise=_chosen(at, steps[half:]))

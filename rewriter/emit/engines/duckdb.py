@@ -11,7 +11,7 @@ from sqlglot import exp
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, column_type, number, operation, when
 from rewriter.ir.relation import leaf
-from rewriter.ir.trees import alias, case, cast, data_type, func, paren, select
+from rewriter.ir.trees import alias, case, cast, copied, data_type, func, paren, select
 from rewriter.ir.types import DATED, INTEGERS, ZONELESS, Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar.array_literal import elements
@@ -68,7 +68,7 @@ class DuckDB(Engine):
     def searched(self, node: exp.Expr) -> exp.Expr:
         array = self.write(node.this)
         found = exp.Anonymous(this="LIST_CONTAINS", expressions=[array, self.write(node.expression)])
-        size, some = (exp.Anonymous(this=name, expressions=[array.copy()]) for name in ("LEN", "LIST_COUNT"))
+        size, some = (exp.Anonymous(this=name, expressions=[copied(array)]) for name in ("LEN", "LIST_COUNT"))
         return case((found, exp.true()), (exp.EQ(this=size, expression=some), exp.false()))
 
     def text(self, value: exp.Expr, of: Type) -> exp.Expr:
@@ -81,14 +81,14 @@ class DuckDB(Engine):
     def bits(self, value: exp.Expr) -> exp.Expr:
         double = exp.Add(this=cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
         bits = cast(cast(paren(double), "BIT"), "VARCHAR")
-        unordered = func("ISNAN", value.copy())
+        unordered = func("ISNAN", copied(value))
         return case((unordered, exp.Literal.string("NaN")), otherwise=bits)
 
     def digits(self, value: exp.Expr) -> exp.Expr:
         text = cast(value, "VARCHAR")
         fraction = func("CONTAINS", text, exp.Literal.string("."))
-        trimmed = func("RTRIM", text.copy(), exp.Literal.string("0"))
-        return case((fraction, func("RTRIM", trimmed, exp.Literal.string("."))), otherwise=text.copy())
+        trimmed = func("RTRIM", copied(text), exp.Literal.string("0"))
+        return case((fraction, func("RTRIM", trimmed, exp.Literal.string("."))), otherwise=copied(text))
 
     def parameter(self, parameter: Parameter) -> exp.Expr:
         if parameter.value is None or type_named(parameter.type).enumerable:
@@ -131,7 +131,7 @@ class DuckDB(Engine):
         return exp.Anonymous(this="TRUNC", expressions=[value, *([number(places)] if places else [])])
 
     def decimal(self, value: exp.Expr) -> exp.Expr:
-        parts = [exp.Literal.string("%.15g"), cast(value.copy(), "DOUBLE")]
+        parts = [exp.Literal.string("%.15g"), cast(copied(value), "DOUBLE")]
         digits = exp.Anonymous(this="PRINTF", expressions=parts)
         return cast(digits, self.numeric)
 
@@ -152,14 +152,14 @@ class DuckDB(Engine):
     def substring(self, node: exp.Expr) -> exp.Expr:
         """Positions before the first count, where DuckDB would count from the end."""
         start, length = self.write(node.args["start"]), node.args.get("length")
-        first = when(exp.LT(this=start.copy(), expression=number(1)), number(1)).else_(start.copy())
+        first = when(exp.LT(this=copied(start), expression=number(1)), number(1)).else_(copied(start))
         if length is None:
             return self.tried(exp.Substring(this=self.write(node.this), start=first), node)
         size = self.write(length)
-        before = exp.Sub(this=first.copy(), expression=paren(start.copy()))
-        left = exp.Sub(this=paren(size.copy()), expression=paren(before))
+        before = exp.Sub(this=copied(first), expression=paren(copied(start)))
+        left = exp.Sub(this=paren(copied(size)), expression=paren(before))
         rest = exp.Greatest(this=left, expressions=[number(0)], ignore_nulls=True)
-        asked = exp.GTE(this=paren(size.copy()), expression=number(0))
+        asked = exp.GTE(this=paren(copied(size)), expression=number(0))
         found = exp.Substring(this=self.write(node.this), start=first, length=when(asked, rest))
         return self.tried(found, node)
 
@@ -167,7 +167,7 @@ class DuckDB(Engine):
         tokens, pattern = self.tokens(node), exp.Literal.string(self.pattern(node))
         value, group = self.write(node.this), number(int("(" in tokens))
         matches = exp.Anonymous(this="REGEXP_MATCHES", expressions=[value, pattern])
-        parts = [value.copy(), pattern.copy(), group]
+        parts = [copied(value), copied(pattern), group]
         return when(matches, exp.Anonymous(this="REGEXP_EXTRACT", expressions=parts))
 
     def moment(self, seconds: exp.Expr) -> exp.Expr:
@@ -208,10 +208,10 @@ def era_last(text: exp.Expr) -> exp.Expr:
     """The text of a date or timestamp with its era behind the time, where PostgreSQL has it."""
     era = exp.Literal.string(" (BC)")
     without = exp.DPipe(
-        this=func("REPLACE", text.copy(), era, exp.Literal.string("")),
+        this=func("REPLACE", copied(text), era, exp.Literal.string("")),
         expression=exp.Literal.string(" BC"),
     )
-    return case((func("CONTAINS", text, era.copy()), without), otherwise=text.copy())
+    return case((func("CONTAINS", text, copied(era)), without), otherwise=copied(text))
 
 
 def _scaled(left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
@@ -229,14 +229,14 @@ def _scaled(left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
 
 def _each(values: exp.Expr, element: exp.Column, settled: exp.Expr) -> exp.Expr:
     """A list with `settled`, an expression over `element`, in the place of each of its elements."""
-    function = exp.Lambda(this=settled, expressions=[element.this.copy()])
+    function = exp.Lambda(this=settled, expressions=[copied(element.this)])
     return exp.Anonymous(this="LIST_TRANSFORM", expressions=[values, function])
 
 
 def _justified(value: exp.Expr) -> exp.Expr:
     """One of the intervals that are equal, whichever row comes first; NULL beyond a hundred thousand years."""
     micros = exp.Anonymous(this="EPOCH_US", expressions=[value])
-    left = [exp.Mod(this=micros.copy(), expression=exp.Literal.number(size)) for size in (_MONTH, _DAY)]
+    left = [exp.Mod(this=copied(micros), expression=exp.Literal.number(size)) for size in (_MONTH, _DAY)]
     months = exp.IntDiv(this=micros, expression=exp.Literal.number(_MONTH))
     days = exp.IntDiv(this=paren(left[0]), expression=exp.Literal.number(_DAY))
     parts = [
@@ -249,7 +249,7 @@ def _justified(value: exp.Expr) -> exp.Expr:
     for other in others:
         whole = exp.Add(this=whole, expression=other)
     ends = [cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
-    near = exp.Between(this=value.copy(), low=ends[0], high=ends[1])
+    near = exp.Between(this=copied(value), low=ends[0], high=ends[1])
     return exp.Anonymous(this="TRY", expressions=[case((near, whole))])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from rewriter.ir.trees import case, cast, data_type, func
+from rewriter.ir.trees import case, cast, copied, data_type, func
 from rewriter.ir.types import Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar.timestamps import written_stamp
@@ -55,13 +55,13 @@ def calendar(value: exp.Expr) -> exp.Expr:
     """Whether a date or timestamp is of the years 1 to 9999."""
     last = cast(exp.Literal.string(f"{LAST} 23:59:59.999999"), "TIMESTAMP")
     first = cast(exp.Literal.string(FIRST), "TIMESTAMP")
-    return exp.Between(this=value.copy(), low=first, high=last)
+    return exp.Between(this=copied(value), low=first, high=last)
 
 
 def dates(value: exp.Expr) -> exp.Expr:
     """Whether a date is of the years 1 to 9999."""
     ends = [cast(exp.Literal.string(text), "DATE") for text in (FIRST, LAST)]
-    return exp.Between(this=value.copy(), low=ends[0], high=ends[1])
+    return exp.Between(this=copied(value), low=ends[0], high=ends[1])
 
 
 def double(value: exp.Expr, narrow: bool) -> exp.Expr:
@@ -81,7 +81,7 @@ def digested(text: exp.Expr) -> exp.Expr:
     'CASE WHEN LENGTH(a) <= 64 THEN a ELSE MD5(a) END'
     """
     short = exp.LTE(this=exp.Length(this=text), expression=number(LONGEST_ITEM))
-    return case((short, text.copy()), otherwise=exp.MD5(this=text.copy()))
+    return case((short, copied(text)), otherwise=exp.MD5(this=copied(text)))
 
 
 def divided(left: exp.Expr, right: exp.Expr) -> exp.Expr:

@@ -18,7 +18,7 @@ from rewriter.emit.engines.parts import (
     when,
 )
 from rewriter.ir.relation import leaf
-from rewriter.ir.trees import and_, case, cast, coalesce, column, func, or_, paren, select, walk
+from rewriter.ir.trees import and_, case, cast, coalesce, column, copied, func, or_, paren, select, walk
 from rewriter.ir.types import INTEGERS, SPAN, Type, type_named
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
@@ -87,7 +87,7 @@ class Postgres(Engine):
         if not column.caseless:
             return self.bytewise(text)
         # As citext does it.
-        return self.bytewise(when(_fits(text, Type.TEXT), exp.Lower(this=collated(text.copy(), "default"))))
+        return self.bytewise(when(_fits(text, Type.TEXT), exp.Lower(this=collated(copied(text), "default"))))
 
     def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
         return in_postgres(columns, texts)
@@ -99,7 +99,7 @@ class Postgres(Engine):
         if of is not Type.NUMERIC:
             return cast(value, _cell(of))
         held = exp.LT(this=exp.Abs(this=value), expression=cast(exp.Literal.string(HELD), "DECIMAL"))
-        rounded = func("ROUND", value.copy(), exp.Literal.number(10))
+        rounded = func("ROUND", copied(value), exp.Literal.number(10))
         return case((held, rounded))
 
     def key(self, value: exp.Expr, of: Type) -> exp.Expr:
@@ -114,8 +114,8 @@ class Postgres(Engine):
                 hint="Let the owner declare a view or a column of what is in them.",
             )
         if of is Type.TEXT:
-            return when(_fits(value, of), value.copy())
-        return when(_fits(value, of), cast(value.copy(), "TEXT")) if _opaque(of) else super().key(value, of)
+            return when(_fits(value, of), copied(value))
+        return when(_fits(value, of), cast(copied(value), "TEXT")) if _opaque(of) else super().key(value, of)
 
     def told(self, value: exp.Expr, of: Type) -> tuple[exp.Expr, Type]:
         if of in _UNTOLD:
@@ -125,7 +125,7 @@ class Postgres(Engine):
             return digested(value), of
         if _opaque(of) and of is not Type.RECORD:
             # Rows that differ in long values alone are one like the other.
-            return when(_fits(value, of), digested(cast(value.copy(), "TEXT"))), Type.TEXT
+            return when(_fits(value, of), digested(cast(copied(value), "TEXT"))), Type.TEXT
         return value, of
 
     def least(self, value: exp.Expr, of: Type) -> exp.Expr:
@@ -137,7 +137,7 @@ class Postgres(Engine):
 
     def same(self, left: exp.Expr, right: exp.Expr, of: Type) -> exp.Expr:
         equal = exp.EQ(this=_filled(left, of), expression=_filled(right, of))
-        absent = (paren(exp.Is(this=side.copy(), expression=exp.null())) for side in (left, right))
+        absent = (paren(exp.Is(this=copied(side), expression=exp.null())) for side in (left, right))
         return and_(equal, exp.EQ(this=next(absent), expression=next(absent)))
 
     def bits(self, value: exp.Expr) -> exp.Expr:
@@ -145,7 +145,7 @@ class Postgres(Engine):
         sent = exp.Anonymous(this="FLOAT8SEND", expressions=[double])
         digits = exp.Anonymous(this="ENCODE", expressions=[sent, exp.Literal.string("hex")])
         bits = cast(paren(exp.DPipe(this=exp.Literal.string("x"), expression=digits)), "BIT(64)")
-        unordered = exp.EQ(this=value.copy(), expression=cast(exp.Literal.string("NaN"), "DOUBLE"))
+        unordered = exp.EQ(this=copied(value), expression=cast(exp.Literal.string("NaN"), "DOUBLE"))
         return case((unordered, exp.Literal.string("NaN")), otherwise=cast(bits, "TEXT"))
 
     def digits(self, value: exp.Expr) -> exp.Expr:
@@ -157,14 +157,14 @@ class Postgres(Engine):
         return self.bytewise(value) if of is Type.TEXT or _opaque(of) else value
 
     def literal(self, node: exp.Expr) -> exp.Expr:
-        return node.copy()
+        return copied(node)
 
     def operand(self, node: exp.Expr, of: Type) -> Guarded:
         part = super().operand(node, of)
         if of is not Type.NUMERIC or self.bounded(node):
             return part
         return Guarded(
-            part.value, (exp.LT(this=exp.Abs(this=part.value.copy()), expression=_exact(LARGEST)),)
+            part.value, (exp.LT(this=exp.Abs(this=copied(part.value)), expression=_exact(LARGEST)),)
         )
 
     def bounded(self, node: exp.Expr) -> bool:
@@ -178,10 +178,10 @@ class Postgres(Engine):
             return part
         if before is not Type.NUMERIC:
             return Guarded(cast(part.value, self.computed_in(after)), part.guards)
-        size = exp.Abs(this=part.value.copy())
+        size = exp.Abs(this=copied(part.value))
         large = and_(
             exp.LT(this=size, expression=_exact("1e300")),
-            exp.GT(this=size.copy(), expression=_exact("1e-300")),
+            exp.GT(this=copied(size), expression=_exact("1e-300")),
         )
         held = or_(float_guards.zero(part.value), large)
         return Guarded(cast(part.value, "DOUBLE"), (*part.guards, held))
@@ -189,7 +189,7 @@ class Postgres(Engine):
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
         guards: tuple[exp.Expr, ...] = ()
         if isinstance(node, (exp.Div, exp.Mod)):
-            guards = (exp.NEQ(this=parts[1].copy(), expression=number(0)),)
+            guards = (exp.NEQ(this=copied(parts[1]), expression=number(0)),)
         if isinstance(node, exp.Div) and of is Type.INT8:
             value: exp.Expr = exp.Anonymous(this="DIV", expressions=list(parts))
         elif isinstance(node, exp.Binary):
@@ -198,7 +198,7 @@ class Postgres(Engine):
             value = type(node)(this=parts[0])
         if of in INTEGERS and not isinstance(node, exp.Mod):
             ends = number(-SPAN[of]), number(SPAN[of] - 1)
-            guards = (*guards, exp.Between(this=paren(value.copy()), low=ends[0], high=ends[1]))
+            guards = (*guards, exp.Between(this=paren(copied(value)), low=ends[0], high=ends[1]))
         return Guarded(value, guards)
 
     def folding(self, value: exp.Expr) -> exp.Expr:
@@ -250,7 +250,7 @@ class Postgres(Engine):
         if self.type_of(node.this) is not Type.NUMERIC or self.bounded(node.this.unnest()):
             return found
         size = exp.Abs(this=self.write(node.this))
-        endless = exp.GTE(this=size.copy(), expression=_exact("Infinity"))
+        endless = exp.GTE(this=copied(size), expression=_exact("Infinity"))
         return when(or_(exp.LT(this=size, expression=_exact(MOST_DIGITS)), endless), found)
 
     def days_between(self, first: exp.Expr, second: exp.Expr) -> exp.Expr:
@@ -269,7 +269,7 @@ class Postgres(Engine):
         return exp.Anonymous(this="TRUNC", expressions=[value, number(places)])
 
     def decimal(self, value: exp.Expr) -> exp.Expr:
-        return cast(value.copy(), "DECIMAL")
+        return cast(copied(value), "DECIMAL")
 
     def field(self, value: exp.Expr, field: str) -> exp.Expr:
         return exp.Extract(this=exp.var(field.upper()), expression=value)
@@ -282,7 +282,7 @@ class Postgres(Engine):
         if length is None:
             return self.carried(node, exp.Substring(this=self.write(node.this), start=start))
         size = self.write(length)
-        known = when(exp.GTE(this=size, expression=number(0)), size.copy())
+        known = when(exp.GTE(this=size, expression=number(0)), copied(size))
         return self.sized(node, length, exp.Substring(this=self.write(node.this), start=start, length=known))
 
     def matched(self, node: exp.Expr) -> exp.Expr:
@@ -318,7 +318,7 @@ def _fits(value: exp.Expr, of: Type, most: int = LONGEST) -> exp.Expr:
     if of.element is not Type.NUMERIC:
         # Bytes are two digits; before quotes and backslashes stands another one.
         size = number(2) * size
-    elements = exp.Anonymous(this="UNNEST", expressions=[value.copy()])
+    elements = exp.Anonymous(this="UNNEST", expressions=[copied(value)])
     rows = exp.Table(this=elements, alias=exp.TableAlias(this=exp.to_identifier("_e")))
     together = exp.LTE(this=exp.Sum(this=size), expression=number(most))
     whole = select(coalesce(together, exp.true()), source=rows).subquery(copy=False)
@@ -346,14 +346,14 @@ def _justified(value: exp.Expr) -> exp.Expr:
     """One of the intervals that are equal, whichever row comes first; NULL beyond a hundred thousand years."""
     ends = [cast(exp.Literal.string(f"{sign}100000 years"), "INTERVAL") for sign in ("-", "")]
     near = exp.Between(this=value, low=ends[0], high=ends[1])
-    return case((near, exp.Anonymous(this="JUSTIFY_INTERVAL", expressions=[value.copy()])))
+    return case((near, exp.Anonymous(this="JUSTIFY_INTERVAL", expressions=[copied(value)])))
 
 
 def _filled(value: exp.Expr, of: Type) -> exp.Expr:
     stand_in = cast(exp.Literal.string(_STAND_INS.get(_cell(of), "")), _cell(of))
     if of is Type.NUMERIC:
         stand_in = cast(exp.Literal.number(0), "DECIMAL")
-    return coalesce(value.copy(), stand_in)
+    return coalesce(copied(value), stand_in)
 
 
 POSTGRES = Postgres()

@@ -17,7 +17,7 @@ from sqlglot import exp
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, calendar, column_type, dates, number, operation, when
 from rewriter.ir.relation import UNIT, leaf
-from rewriter.ir.trees import alias, and_, case, cast, func, not_, paren, select, walk
+from rewriter.ir.trees import alias, and_, case, cast, copied, func, not_, paren, select, walk
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, Type, common
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
@@ -78,8 +78,8 @@ class Spark(Engine):
     def scanned(self, alias: str, column: Column) -> exp.Expr:
         value = leaf(alias, column.name)
         if column.type == "date":
-            return when(dates(value), value.copy())
-        return when(calendar(value), value.copy()) if column.type.startswith("timestamp") else value
+            return when(dates(value), copied(value))
+        return when(calendar(value), copied(value)) if column.type.startswith("timestamp") else value
 
     def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of in FLOATS:
@@ -125,13 +125,13 @@ class Spark(Engine):
 
     def bits(self, value: exp.Expr) -> exp.Expr:
         """Spark has no function for them; they are read from its hexadecimal form, [-]0xH.HHHp[-]E."""
-        double = exp.Add(this=cast(value.copy(), "DOUBLE"), expression=float_guards.double("0"))
+        double = exp.Add(this=cast(copied(value), "DOUBLE"), expression=float_guards.double("0"))
         form = exp.Anonymous(this="FORMAT_STRING", expressions=[exp.Literal.string("%a"), double])
 
         def found(pattern: str) -> exp.Expr:
             return exp.Anonymous(
                 this="REGEXP_EXTRACT",
-                expressions=[form.copy(), exp.Literal.string(pattern), exp.Literal.number(1)],
+                expressions=[copied(form), exp.Literal.string(pattern), exp.Literal.number(1)],
             )
 
         def padded(text: exp.Expr, length: int, side: str) -> exp.Expr:
@@ -142,19 +142,19 @@ class Spark(Engine):
             bases = [exp.Literal.number(16), exp.Literal.number(2)]
             return exp.Anonymous(this="CONV", expressions=[text, *bases])
 
-        small = exp.Anonymous(this="CONTAINS", expressions=[form.copy(), exp.Literal.string("0x0.")])
+        small = exp.Anonymous(this="CONTAINS", expressions=[copied(form), exp.Literal.string("0x0.")])
         power = exp.Add(this=cast(found("p(-?[0-9]+)$"), "INT"), expression=exp.Literal.number(1023))
         exponent = case((small, exp.Literal.number(0)), otherwise=power)
         high = padded(exp.Anonymous(this="BIN", expressions=[cast(exponent, "BIGINT")]), 11, "LPAD")
         low = padded(binary(padded(found("[.]([0-9a-f]+)p"), 13, "RPAD")), 52, "LPAD")
-        negative = exp.Anonymous(this="STARTSWITH", expressions=[form.copy(), exp.Literal.string("-")])
+        negative = exp.Anonymous(this="STARTSWITH", expressions=[copied(form), exp.Literal.string("-")])
         sign = case((negative, exp.Literal.string("1")), otherwise=exp.Literal.string("0"))
         bits = exp.DPipe(this=exp.DPipe(this=sign, expression=high), expression=low)
         texts = {"NaN": "NaN", "Infinity": f"0{'1' * 11}{'0' * 52}", "-Infinity": f"1{'1' * 11}{'0' * 52}"}
         choice = exp.case()
         for name, text in texts.items():
-            choice = choice.when(value.copy().eq(float_guards.double(name)), exp.Literal.string(text))
-        return choice.when(not_(exp.Is(this=value.copy(), expression=exp.null())), bits)
+            choice = choice.when(copied(value).eq(float_guards.double(name)), exp.Literal.string(text))
+        return choice.when(not_(exp.Is(this=copied(value), expression=exp.null())), bits)
 
     def digits(self, value: exp.Expr) -> exp.Expr:
         text = cast(value, "VARCHAR")
@@ -163,7 +163,7 @@ class Spark(Engine):
         def without(inner: exp.Expr, end: str) -> exp.Expr:
             return exp.Trim(this=inner, expression=exp.Literal.string(end), position="TRAILING")
 
-        return case((fraction, without(without(text.copy(), "0"), ".")), otherwise=text.copy())
+        return case((fraction, without(without(copied(text), "0"), ".")), otherwise=copied(text))
 
     def refused(self, node: exp.Expr, what: str) -> Refusal:
         """PV020 for what Spark computes otherwise than PostgreSQL, or not at all."""
@@ -202,11 +202,11 @@ class Spark(Engine):
     def whole_computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> exp.Expr:
         """One operation of integers of one type, NULL where it overflows."""
         zero = cast(number(0), self.computed_in(of))
-        negative = exp.Anonymous(this="TRY_SUBTRACT", expressions=[zero, parts[0].copy()])
+        negative = exp.Anonymous(this="TRY_SUBTRACT", expressions=[zero, copied(parts[0])])
         if isinstance(node, exp.Neg):
             return negative
         if isinstance(node, exp.Abs):
-            below = exp.LT(this=parts[0].copy(), expression=number(0))
+            below = exp.LT(this=copied(parts[0]), expression=number(0))
             return case((below, negative), otherwise=parts[0])
         left, right = parts
         if type(node) in _TRIED:
@@ -215,7 +215,7 @@ class Spark(Engine):
         if isinstance(node, exp.Mod):
             return cast(paren(exp.Mod(this=left, expression=some)), self.computed_in(of))
         # -2^63 DIV -1 would be -2^63 again.
-        one_less = exp.EQ(this=right.copy(), expression=number(-1))
+        one_less = exp.EQ(this=copied(right), expression=number(-1))
         quotient = cast(paren(exp.IntDiv(this=left, expression=some)), self.computed_in(of))
         return case((one_less, negative), otherwise=quotient)
 
@@ -263,7 +263,7 @@ class Spark(Engine):
             this="MAKE_INTERVAL", expressions=[*parts, exp.Neg(this=seconds) if rest < 0 else seconds]
         )
         value = self.write(moved)
-        later = type(node)(this=cast(value.copy(), "TIMESTAMP"), expression=interval)
+        later = type(node)(this=cast(copied(value), "TIMESTAMP"), expression=interval)
         return _still(when(calendar(value), later), calendar)
 
     def lasting(self, seconds: exp.Expr) -> exp.Expr:
@@ -276,12 +276,12 @@ class Spark(Engine):
         if self.type_of(node.this) is Type.NUMERIC:
             return cast(type(node)(this=self.write(node.this)), self.numeric)
         value = cast(self.write(node.this), "DOUBLE")
-        return _within_whole(value, type(node)(this=value.copy()))
+        return _within_whole(value, type(node)(this=copied(value)))
 
     def truncated_number(self, node: exp.Expr) -> exp.Expr:
         if self.type_of(node.this) is not Type.NUMERIC and node.args.get("decimals") is None:
             value = cast(self.write(node.this), "DOUBLE")
-            return _within_whole(value, cast(value.copy(), "BIGINT"))
+            return _within_whole(value, cast(copied(value), "BIGINT"))
         return super().truncated_number(node)
 
     def half_even(self, value: exp.Expr) -> exp.Expr:
@@ -289,7 +289,8 @@ class Spark(Engine):
 
     def cut_number(self, value: exp.Expr, places: int) -> exp.Expr:
         low, high = (
-            exp.Anonymous(this=name, expressions=[value.copy(), number(places)]) for name in ("FLOOR", "CEIL")
+            exp.Anonymous(this=name, expressions=[copied(value), number(places)])
+            for name in ("FLOOR", "CEIL")
         )
         return case((exp.LT(this=value, expression=number(0)), high), otherwise=low)
 
@@ -351,7 +352,7 @@ class Spark(Engine):
     def bin_of(self, stamp: exp.Expr, stride: int, origin: int) -> exp.Expr:
         since = exp.Sub(this=micros(stamp), expression=number(origin))
         rest = exp.Anonymous(this="PMOD", expressions=[since, number(stride)])
-        begin = exp.Sub(this=micros(stamp.copy()), expression=rest)
+        begin = exp.Sub(this=micros(copied(stamp)), expression=rest)
         return cast(exp.Anonymous(this="TIMESTAMP_MICROS", expressions=[begin]), "TIMESTAMP")
 
     def moment(self, seconds: exp.Expr) -> exp.Expr:
@@ -374,14 +375,14 @@ class Spark(Engine):
     def substring(self, node: exp.Expr) -> exp.Expr:
         """Positions before the first count, where Spark would count from the end."""
         start, length = self.write(node.args["start"]), node.args.get("length")
-        first = when(exp.LT(this=start.copy(), expression=number(1)), number(1)).else_(start.copy())
+        first = when(exp.LT(this=copied(start), expression=number(1)), number(1)).else_(copied(start))
         if length is None:
             return exp.Substring(this=self.write(node.this), start=first)
         size = self.write(length)
-        end = cast(paren(start.copy()), "BIGINT") + cast(paren(size.copy()), "BIGINT")
-        rest = exp.Greatest(this=paren(end - first.copy()), expressions=[number(0)], ignore_nulls=True)
-        asked = exp.GTE(this=paren(size.copy()), expression=number(0))
-        known = not_(exp.Is(this=start.copy(), expression=exp.null()))
+        end = cast(paren(copied(start)), "BIGINT") + cast(paren(copied(size)), "BIGINT")
+        rest = exp.Greatest(this=paren(end - copied(first)), expressions=[number(0)], ignore_nulls=True)
+        asked = exp.GTE(this=paren(copied(size)), expression=number(0))
+        known = not_(exp.Is(this=copied(start), expression=exp.null()))
         found = exp.Substring(this=self.write(node.this), start=first, length=cast(rest, "INT"))
         return when(and_(asked, known), found)
 
@@ -391,13 +392,13 @@ class Spark(Engine):
             return super().cut(node)
         value, size = self.write(node.this), self.write(node.expression)
         long = exp.Greatest(
-            this=cast(exp.Length(this=value.copy()), "BIGINT") + cast(paren(size.copy()), "BIGINT"),
+            this=cast(exp.Length(this=copied(value)), "BIGINT") + cast(paren(copied(size)), "BIGINT"),
             expressions=[number(0)],
             ignore_nulls=True,
         )
-        rest = type(node)(this=value.copy(), expression=cast(long, "INT"))
-        some = exp.GTE(this=paren(size.copy()), expression=number(0))
-        known = not_(exp.Is(this=size.copy(), expression=exp.null()))
+        rest = type(node)(this=copied(value), expression=cast(long, "INT"))
+        some = exp.GTE(this=paren(copied(size)), expression=number(0))
+        known = not_(exp.Is(this=copied(size), expression=exp.null()))
         return case((some, type(node)(this=value, expression=size)), (known, rest))
 
     def cube_root(self, node: exp.Expr) -> exp.Expr:
@@ -432,7 +433,7 @@ def _still(written: exp.Expr, known: Callable[[exp.Expr], exp.Expr]) -> exp.Expr
 def _within_whole(value: exp.Expr, rounded: exp.Expr) -> exp.Expr:
     """Spark rounds to a BIGINT: doubles that none holds, and those that are no number, are whole as they are."""
     small = exp.LT(this=float_guards.size(value), expression=float_guards.double(_WHOLE))
-    return case((small, cast(rounded, "DOUBLE")), otherwise=value.copy())
+    return case((small, cast(rounded, "DOUBLE")), otherwise=copied(value))
 
 
 def _typed(value: exp.Expr, of: Type) -> exp.Expr:
