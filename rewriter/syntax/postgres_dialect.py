@@ -103,23 +103,9 @@ def _until_today(args: list[exp.Expr]) -> exp.Expr:
 _ATOMS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.STRING})
 _LAST = frozenset(
     {
-        *(
-            TokenType.SENTINEL,
-            TokenType.COMMA,
-            TokenType.R_PAREN,
-            TokenType.ALIAS,
-            TokenType.FROM,
-            TokenType.WHERE,
-        ),
-        *(
-            TokenType.GROUP_BY,
-            TokenType.HAVING,
-            TokenType.ORDER_BY,
-            TokenType.ASC,
-            TokenType.DESC,
-            TokenType.LIMIT,
-        ),
-        *(TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
+        *(TokenType.SENTINEL, TokenType.COMMA, TokenType.R_PAREN, TokenType.ALIAS, TokenType.FROM),
+        *(TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.ASC),
+        *(TokenType.DESC, TokenType.LIMIT, TokenType.WHEN, TokenType.THEN, TokenType.ELSE, TokenType.END),
     }
 )
 """What may follow an expression, and is no operator."""
