@@ -14,6 +14,7 @@ from mechanisms.continual import RunningCounter, UnknownDomainBinary
 from mechanisms.correlated_counts import CorrelatedCounts, price_of_one
 from mechanisms.histogram import Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
+from mechanisms.numeric import ClampedSum
 from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.square_root import MOST_TIMES, UnknownDomainSquareRoot
 from mechanisms.top_counts import TopCounts
@@ -29,7 +30,8 @@ ACCURATE_UP_TO = 4
 CELLS_WITHOUT_K = 64
 """The largest known domain, where nothing else bounds delta0, that is answered whole."""
 _KEPT = 1000
-"""Choices that are kept: a deployment asks for few, each for many statements."""
+"""Choices that are kept: a deployment asks for few, each for many statements. They are kept by type as well, so that
+a number that a mechanism refuses is not taken for an equal one."""
 
 
 class NoMechanism(Exception):
@@ -79,7 +81,7 @@ class MechanismSettings:
         return self.spend or ("accurate" if delta0 <= ACCURATE_UP_TO else "cheap")
 
 
-@lru_cache(_KEPT)
+@lru_cache(_KEPT, typed=True)
 def choose(
     settings: MechanismSettings,
     *,
@@ -140,7 +142,7 @@ def noisy_cells(settings: MechanismSettings, cells: int, delta0: int, tau: int) 
     return KnownGauss(settings.eps_per, tau, delta0, cells, settings.spending(delta0))
 
 
-@lru_cache(_KEPT)
+@lru_cache(_KEPT, typed=True)
 def cells_of_units(settings: MechanismSettings, cells: int, delta0: int) -> CellNoise:
     """Noise on counts of units in `cells`, of which a unit is in `delta0` at most: correlated where that is better.
 
@@ -158,6 +160,29 @@ def cells_of_units(settings: MechanismSettings, cells: int, delta0: int) -> Cell
         return apart
     price = accurate if apart.spend == "accurate" else apart.cost_at_most.information
     return CorrelatedCounts(settings.eps_per, cells, price)
+
+
+@lru_cache(_KEPT, typed=True)
+def noisy_sums(
+    settings: MechanismSettings, lo: int, hi: int, tau: int, cells: int, delta0: int, centred: bool
+) -> ClampedSum:
+    """Noise on sums in `cells`, of which one person changes `delta0`, each by `tau` values between `lo` and `hi`.
+
+    >>> settings = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", None, 1000)
+    >>> noisy_sums(settings, 0, 9, 1, 300, 300, False).cost_at_most.information
+    Fraction(1, 1)
+    """
+    return ClampedSum(
+        eps_per=settings.eps_per,
+        lo=lo,
+        hi=hi,
+        tau=tau,
+        keys=cells,
+        delta0=delta0,
+        noise=settings.noise,
+        spend="accurate" if settings.noise == "laplace" else settings.spending(delta0),
+        centred=centred,
+    )
 
 
 def _unknown(

@@ -155,7 +155,7 @@ class Presentation:
         constants: the statements of the constants, over the same parameters.
         errors: what follows as arrays of text after all others: the sizes of the noise of outputs (node and place).
         derived: the columns that have an interval of their own, other than those of the outputs.
-        unknown: the columns without a known interval, with what they are NULL for.
+        unknown: the columns without a known interval, with the reason where noise may make them NULL.
     """
 
     sql: str

@@ -154,6 +154,7 @@ class Embedded:
             "unix_socket_directories": quoted,
         }
         if binaries.major >= _COUNTED:
+            # initdb keeps its own setting for the server; passwords that people choose need the rounds.
             options["scram_iterations"] = "4096"
         command = [str(binaries.directory / "postgres"), "-D", str(cluster)]
         for name, value in options.items():

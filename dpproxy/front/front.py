@@ -489,8 +489,9 @@ class Front:
     def _open_admin(self) -> psycopg.Connection:
         options = _options({**_PINNED, "statement_timeout": "0", "search_path": "pg_catalog"})
         admin = psycopg.connect(self._conninfo, autocommit=True, options=options)
-        if admin.info.server_version >= 160000:
-            # The roles' passwords are 32 bytes that nobody guesses: rounds would only slow connections down.
+        if self._embedded is not None and admin.info.server_version >= 160000:
+            # Roles' passwords are made of 32 random bytes: rounds would only slow connections down. Elsewhere they are
+            # made of a password that somebody chose, and who sees a login must not guess it quickly.
             run(admin, "SET scram_iterations = 1")
         return admin
 

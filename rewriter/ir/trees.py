@@ -297,7 +297,7 @@ def _made(kind: type[Node], arguments: dict[str, Any]) -> Node:
 
 
 def _node(kind: type[Node], arguments: dict[str, Any]) -> Node:
-    """A node of these arguments, which become its parts, as its constructor makes it where that converts none."""
+    """A node with these arguments as its parts, which are taken as they are: some constructors would convert them."""
     made = _made(kind, arguments)
     for key, value in arguments.items():
         if isinstance(value, exp.Expr):

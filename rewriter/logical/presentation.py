@@ -35,7 +35,7 @@ from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
 
 _NUMBERS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
-_NULL = "NULL where the noise would decide it: ask about more units, or closer bounds of its values"
+_NULL = "NULL where the noise would decide it: ask about more units, or bound its values more closely"
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class Reading(Postgres):
         }
 
         def _parse_statement(self) -> exp.Expr | None:
-            # A query is looked for first: otherwise one that begins with SELECT is read as an expression, in vain.
+            # The parser would try to read an expression first, which a SELECT never is.
             if self._curr.token_type is TokenType.SELECT:
                 return self._parse_query_modifiers(self._parse_select())
             return super()._parse_statement()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 from dpproxy.engine.planner import BoundNode
@@ -17,7 +16,7 @@ from dpproxy.engine.selection.groups import (
     in_cell_order,
     width_of,
 )
-from mechanisms.choose import CellNoise, MechanismSettings, cells_of_units, noisy_cells
+from mechanisms.choose import CellNoise, MechanismSettings, cells_of_units, noisy_cells, noisy_sums
 from mechanisms.histogram import Cost, Histogram, Release
 from mechanisms.numeric import ClampedSum
 from mechanisms.randomness import Plain, Stream
@@ -82,14 +81,8 @@ class SumMeasurement:
                 return cells_of_units(self.settings, groups, delta0)
             return noisy_cells(self.settings, groups, delta0, measure.tau)
         assert isinstance(measure, Moment)
-        return _clamped_sum(
-            self.settings,
-            summands(measure),
-            measure.tau,
-            groups,
-            delta0,
-            measure.centred and measure.power == 1,
-        )
+        centred = measure.centred and measure.power == 1
+        return noisy_sums(self.settings, *summands(measure), measure.tau, groups, delta0, centred)
 
     @property
     def name(self) -> str:
@@ -134,25 +127,6 @@ class SumMeasurement:
                 common=release.common_stddev,
             )
         return Measured(measured, self.cost(len(cells)))
-
-
-@lru_cache(1000)
-def _clamped_sum(
-    settings: MechanismSettings, bounds: tuple[int, int], tau: int, groups: int, delta0: int, centred: bool
-) -> ClampedSum:
-    """The mechanism of sums in so many groups, kept: many statements ask for few."""
-    lo, hi = bounds
-    return ClampedSum(
-        eps_per=settings.eps_per,
-        lo=lo,
-        hi=hi,
-        tau=tau,
-        keys=groups,
-        delta0=delta0,
-        noise=settings.noise,
-        spend="accurate" if settings.noise == "laplace" else settings.spending(delta0),
-        centred=centred,
-    )
 
 
 def summands(measure: Moment) -> tuple[int, int]:
