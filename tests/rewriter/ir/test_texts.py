@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
-from sqlglot import exp, parse_one
+from sqlglot import ParseError, exp, parse_one
 
 from rewriter.ir.texts import fragment, sql_text
 from rewriter.ir.trees import copied, select, walk
 from rewriter.syntax.postgres_dialect import Reading
-from rewriter.syntax.round_trip import _ONE_WAY, _said, spellings
+from rewriter.syntax.round_trip import _NAMES, _ONE_WAY, _said, spellings
 from tests.rewriter.queries import ANSWERED
 
 SHAPES = (
@@ -41,6 +43,18 @@ def test_what_has_one_spelling_is_written_as_it_is() -> None:
         before = repr(tree)
         assert [*spellings(tree)] == [sql_text(_said(tree, enclosed=False), "postgres")]
         assert repr(tree) == before
+
+
+@pytest.mark.parametrize("name", sorted(_NAMES))
+def test_a_function_of_two_names_has_no_one_spelling(name: str) -> None:
+    read = []
+    for arguments in ("", "a", "a, b"):
+        with suppress(ParseError):
+            read += Reading().parse(f"SELECT {name}({arguments})")
+    assert read
+    for tree in read:
+        assert tree is not None
+        assert not _ONE_WAY.issuperset(map(type, walk(tree)))
 
 
 def test_a_fragment_is_the_text_of_its_tree() -> None:
