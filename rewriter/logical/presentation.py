@@ -111,7 +111,7 @@ def _outputs_above(
             continue
         noisy = statement.has_size(tree, node, "w")
         if noisy is None:
-            decided = any(DECIDED in choice.meta for choice in walk(node, exp.Case))
+            decided = any(choice.meta_get(DECIDED) for choice in walk(node, exp.Case))
             unknown.append(f"{name} ({_NULL})" if decided else name)
         elif noisy and not (name in shown and _is_multiple(node)):
             derived.append(name)
