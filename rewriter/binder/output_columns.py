@@ -8,33 +8,18 @@ from sqlglot import exp
 
 from rewriter.binder.value_ranges import of_aggregate
 from rewriter.ir.relation import Relation, leads_to_unit
-from rewriter.ir.trees import walk
-from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, Type, type_named
+from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, WIDENED, Type, common, type_named
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.syntax.allowlist import position
 
 MOST = str(2**63 - 1)
-TYPES = {
-    "int": "bigint",
-    "number": "numeric",
-    "float": "double precision",
-    "bool": "boolean",
-    "timestamp": "timestamp without time zone",
-    "timestamptz": "timestamp with time zone",
-    "time": "time without time zone",
-    "literal": "text",
-}
 RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 """Window functions that count from 1."""
 
 PICKS = (exp.Min, exp.Max, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 """Functions that give one of the values that they read, or NULL."""
-
-"""Kinds that have bounds."""
-
-WIDTHS = ("smallint", "integer", "bigint", "numeric", "real", "double precision")
 
 
 def row_column(name: str, value: exp.Expr, relation: Relation, parameters: Parameters) -> Column:
@@ -50,34 +35,10 @@ def row_column(name: str, value: exp.Expr, relation: Relation, parameters: Param
         event = column.of_unit or leads_to_unit(source, value.name)
         return replace(column, name=name, nullable=column.nullable or outer, hidden=False, of_unit=event)
     constant = value.unnest()
+    found = common([type_of(constant, relation, parameters)])
     if isinstance(constant, exp.Literal):
-        text = constant.this
-        of = "text" if constant.is_string else _whole_type(text)
-        return Column(name, of, nullable=False, domain=(text,))
-    found = type_of(value, relation, parameters)
-    if found in INTEGERS:
-        return Column(name, "bigint" if wide(value, relation, parameters) else "integer")
-    return Column(name, TYPES.get(found.family, found.family))
-
-
-def _whole_type(text: str) -> str:
-    if not text.isdigit():
-        return "numeric"
-    return "integer" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else "numeric"
-
-
-def wide(value: exp.Expr, relation: Relation, parameters: Parameters) -> bool:
-    """Whether PostgreSQL computes an expression of integers as bigint."""
-    for part in walk(value):
-        if isinstance(part, exp.Column) and relation.source(part.table).column(part.name).type == "bigint":
-            return True
-        if isinstance(part, exp.Parameter) and parameters[int(part.name) - 1].type == "bigint":
-            return True
-        if isinstance(part, exp.Literal) and part.this.isdigit() and int(part.this) >= 2**31:
-            return True
-        if isinstance(part, exp.Cast) and part.to.this == exp.DType.BIGINT:
-            return True
-    return False
+        return Column(name, found.postgres, nullable=False, domain=(constant.this,))
+    return Column(name, found.postgres or found.family)
 
 
 def refuse_intervals(value: exp.Expr, relation: Relation, parameters: Parameters) -> None:
@@ -136,22 +97,20 @@ def common_column(name: str, one: Column, other: Column) -> Column:
 
     Raises Refusal 42804 for sides of different types, as PostgreSQL does.
     """
-    types = {type_named(one.type), type_named(other.type)}
-    unknown = types == {Type.OTHER} and one.type != other.type
-    if unknown or not (len({found.family for found in types}) == 1 or types <= NUMBERS):
+    types = [type_named(one.type), type_named(other.type)]
+    unknown = types[0] is types[1] is Type.OTHER and one.type != other.type
+    if unknown or not (types[0].family == types[1].family or NUMBERS.issuperset(types)):
         raise Refusal(
             "42804",
             f"the two sides of this set operation have different types: {one.type} and {other.type}",
             hint="Cast one of them, with dates and numbers written as DATE '2024-01-31' and 5.",
         )
-    of = one.type if one.type == other.type else max((one.type, other.type), key=_width)
+    of = one.type
+    if one.type != other.type and NUMBERS.issuperset(types):
+        of = max(types, key=WIDENED.index).postgres
     nullable = one.nullable or other.nullable
     if one.domain is not None and other.domain is not None:
         return Column(name, of, nullable, domain=tuple(dict.fromkeys((*one.domain, *other.domain))))
     if replace(one, name="", nullable=True) == replace(other, name="", nullable=True):
         return replace(one, name=name, nullable=nullable)
     return Column(name, of, nullable)
-
-
-def _width(name: str) -> int:
-    return WIDTHS.index(name) if name in WIDTHS else 0

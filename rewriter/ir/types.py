@@ -71,7 +71,9 @@ class Type(Enum):
 
 INTEGERS = frozenset({Type.INT2, Type.INT4, Type.INT8})
 FLOATS = frozenset({Type.FLOAT4, Type.FLOAT8})
-NUMBERS = INTEGERS | FLOATS | {Type.NUMERIC}
+WIDENED = (Type.INT2, Type.INT4, Type.INT8, Type.NUMERIC, Type.FLOAT4, Type.FLOAT8)
+"""The types of numbers, each before those that the rows of a set operation are converted to beside it."""
+NUMBERS = frozenset(WIDENED)
 TEXTUAL = frozenset({Type.TEXT, Type.LITERAL})
 STAMPS = frozenset({Type.TIMESTAMP, Type.TIMESTAMPTZ})
 ZONELESS = frozenset({Type.DATE, Type.TIMESTAMP})
@@ -132,7 +134,7 @@ def common(types: Collection[Type]) -> Type:
         return found[0] if len({one.family for one in found}) == 1 else Type.OTHER
     if FLOATS.intersection(found):
         return Type.FLOAT4 if set(found) == {Type.FLOAT4} else Type.FLOAT8
-    return next(one for one in (Type.NUMERIC, Type.INT8, Type.INT4, Type.INT2) if one in found)
+    return max(found, key=WIDENED.index)
 
 
 def moved(left: Type, right: Type, *, subtracted: bool) -> Type:
