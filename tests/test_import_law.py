@@ -57,7 +57,7 @@ DOORS = {
     "dpproxy/catalog/": ("api", "ir.types", "statements"),
     "dpproxy/owner/": ("ir", "logical.plan", "binder.contribution_bounds", "statements"),
     "dpproxy/backends/": ("emit.engines",),
-    "dpproxy/cli/": ("statements", "scalar.functions"),
+    "dpproxy/cli/": ("statements", "scalar.functions", "scalar.aggregates"),
     **{f"dpproxy/{room}/": ("statements",) for room in ("pgwire", "server", "front", "telemetry")},
 }
 """What of the rewriter is seen from outside, where."""

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from rewriter.refusal import CATALOGUE
+from rewriter.scalar import aggregates
 from rewriter.scalar.functions import fields, truncations, words
 
 _MARKED = re.compile(r"(<!-- made: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -26,6 +27,8 @@ def page(text: str) -> str:
         "known_fields": _code(fields()[0]),
         "other_fields": _code(fields()[1]),
         "truncations": _code(truncations()),
+        "aggregates": _code(aggregates.words(windowed=False)),
+        "windows": _code(aggregates.words(windowed=True)),
         "refusals": _refusals(),
     }
     return _MARKED.sub(lambda m: f"{m[1]}{made[m[2]]}\n{m[3]}", text)

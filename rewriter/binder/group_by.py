@@ -28,23 +28,6 @@ MAX_SETS = 16
 """The most sets of one GROUP BY: each is paid for."""
 
 
-EXACT = (
-    exp.Count,
-    exp.Sum,
-    exp.Avg,
-    exp.Min,
-    exp.Max,
-    exp.LogicalAnd,
-    exp.LogicalOr,
-    exp.Stddev,
-    exp.StddevSamp,
-    exp.StddevPop,
-    exp.Variance,
-    exp.VariancePop,
-)
-"""Aggregates that are computed exactly for each unit, whatever the order of its rows."""
-
-
 @dataclass(frozen=True)
 class Grouping:
     """The keys of GROUP BY in base form, each once, and the sets of them (by place) that it groups by, one usually."""

@@ -8,18 +8,12 @@ from sqlglot import exp
 
 from rewriter.binder.value_ranges import of_aggregate
 from rewriter.ir.relation import Relation, leads_to_unit
-from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, WIDENED, Type, common, type_named
+from rewriter.ir.types import NUMBERS, WIDENED, Type, common, type_named
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
+from rewriter.scalar.aggregates import AGGREGATES, argument
 from rewriter.scalar.typecheck import Parameters, type_of
 from rewriter.syntax.allowlist import position
-
-MOST = str(2**63 - 1)
-RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
-"""Window functions that count from 1."""
-
-PICKS = (exp.Min, exp.Max, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
-"""Functions that give one of the values that they read, or NULL."""
 
 
 def row_column(name: str, value: exp.Expr, relation: Relation, parameters: Parameters) -> Column:
@@ -54,42 +48,16 @@ def refuse_intervals(value: exp.Expr, relation: Relation, parameters: Parameters
 
 def computed_column(name: str, call: exp.Expr, relation: Relation, parameters: Parameters) -> Column:
     """The column of an aggregate or window function in base form, with the type that PostgreSQL gives it."""
-    column = _computed_column(name, call, relation, parameters)
+    known = AGGREGATES[type(call)]
+    if known.result is None:
+        column = replace(row_column(name, argument(call), relation, parameters), nullable=True)
+    else:
+        of = type_of(call, relation, parameters)
+        column = Column(name, of.postgres, known.nullable, range=known.limits)
     found = of_aggregate(call, relation, parameters)
     if (found.lo, found.hi) == (None, None) or type_named(column.type) not in NUMBERS:
         return column
     return replace(column, ends=(found.lo, found.hi), scale=found.scale)
-
-
-def _computed_column(name: str, call: exp.Expr, relation: Relation, parameters: Parameters) -> Column:
-    if isinstance(call, exp.Count):
-        return Column(name, "bigint", nullable=False, range=("0", MOST))
-    if isinstance(call, RANKS):
-        return Column(name, "bigint", nullable=False, range=("1", MOST))
-    if isinstance(call, exp.Ntile):
-        return Column(name, "integer", range=("1", str(2**31 - 1)))
-    if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)):
-        return Column(name, "boolean")
-    value = argument(call)
-    column = row_column(name, value, relation, parameters)
-    if isinstance(call, PICKS):
-        return replace(column, nullable=True)
-    found = type_named(column.type)
-    if found in FLOATS:
-        return Column(name, "double precision")
-    if isinstance(call, exp.Sum) and found in INTEGERS and column.type != "bigint":
-        return Column(name, "bigint")
-    return Column(name, "numeric")
-
-
-def argument(call: exp.Expr) -> exp.Expr:
-    """The first argument of an aggregate or window function, without DISTINCT and the CASE of a FILTER.
-
-    >>> argument(exp.Sum(this=exp.Distinct(expressions=[exp.column("a")]))).sql()
-    'a'
-    """
-    value: exp.Expr = call.this
-    return value.expressions[0] if isinstance(value, exp.Distinct) else value
 
 
 def common_column(name: str, one: Column, other: Column) -> Column:

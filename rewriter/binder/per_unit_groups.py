@@ -14,22 +14,20 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from rewriter.binder.composite_units import per_unit
-from rewriter.binder.group_by import EXACT, aggregates
+from rewriter.binder.group_by import aggregates
 from rewriter.binder.names import output_name, plainly, resolve
-from rewriter.binder.output_columns import MOST, argument, computed_column, refuse_intervals, row_column
+from rewriter.binder.output_columns import computed_column, refuse_intervals, row_column
 from rewriter.binder.rejections import base_table, example, mixes, not_grouped
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.windows import Windows, windowed
 from rewriter.ir.relation import UNIT, Field, Grouped, Relation, conjuncts, is_inner_unit, leaf, leaves
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import walk
-from rewriter.ir.types import NUMBERS
 from rewriter.refusal import Refusal
+from rewriter.scalar.aggregates import AGGREGATES, CONDITION, MOST, argument, words
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
 from rewriter.syntax.allowlist import describe, position
-
-NUMERIC = (exp.Sum, exp.Avg, exp.Stddev, exp.StddevSamp, exp.StddevPop, exp.Variance, exp.VariancePop)
 
 
 def grouped_by_unit(
@@ -173,11 +171,12 @@ def exact(call: exp.Expr, condition: exp.Expr | None, relation: Relation, parame
 
     Raises Refusal PV018 for aggregates whose result the order of rows decides, and for those not available.
     """
-    if not isinstance(call, EXACT) or (call.expressions and not isinstance(call, exp.Distinct)):
+    known = AGGREGATES.get(type(call))
+    if known is None or not known.grouped or call.expressions:
         raise Refusal(
             "PV018",
             f"{describe(call)} in a per-unit subquery is not available yet",
-            hint="Available per unit: COUNT, SUM, AVG, MIN, MAX, bool_and, bool_or, VARIANCE and STDDEV.",
+            hint=f"Available per unit: {', '.join(words(windowed=False))}.",
             position=position(call),
         )
     only = None if condition is None else resolve(condition, relation)
@@ -194,10 +193,10 @@ def exact(call: exp.Expr, condition: exp.Expr | None, relation: Relation, parame
     found = type_of(value, relation, parameters)
     if not isinstance(call, exp.Count):
         refuse_intervals(value, relation, parameters)
-    if isinstance(call, NUMERIC) and found not in NUMBERS:
-        raise Refusal("42883", f"{describe(call)} takes numbers", position=position(call))
-    if isinstance(call, (exp.LogicalAnd, exp.LogicalOr)):
+    if known.takes is CONDITION:
         check_condition(value, relation, parameters)
+    elif known.takes is not None and found not in known.takes:
+        raise Refusal("42883", f"{describe(call)} takes numbers", position=position(call))
     if only is not None:
         value = exp.case().when(only, value)
     return type(call)(this=exp.Distinct(expressions=[value]) if distinct else value)

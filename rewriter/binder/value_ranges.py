@@ -66,11 +66,12 @@ from rewriter.ir.trees import walk
 from rewriter.ir.types import INTEGERS, STAMPS, ZONELESS, Type, type_named
 from rewriter.policy import UNBOUNDED, Column
 from rewriter.refusal import Refusal
+from rewriter.scalar.aggregates import AGGREGATES, argument
 from rewriter.scalar.functions import BY_TYPE
 from rewriter.scalar.nullability import always_null, never_true
 from rewriter.scalar.timestamps import DAY
 from rewriter.scalar.typecheck import Parameters, type_of
-from rewriter.scalar.value_interval import NOTHING, End, Interval, parsed, written
+from rewriter.scalar.value_interval import NOTHING, Interval, parsed, written
 
 COMPARED = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
@@ -200,25 +201,11 @@ def of_aggregate(call: exp.Expr, relation: Relation, parameters: Parameters) -> 
         most = Fraction(rows_per_group(relation, Bound(1, False)))
     except Refusal:
         most = None
-    if isinstance(call, (exp.Count, exp.RowNumber, exp.Rank, exp.DenseRank)):
-        return Interval(Fraction(0 if isinstance(call, exp.Count) else 1), most, 0)
-    if not isinstance(call, (exp.Sum, exp.Avg, exp.Min, exp.Max)):
+    rule = AGGREGATES[type(call)].range
+    if rule is None:
         return Interval()
-    value = call.this.expressions[0] if isinstance(call.this, exp.Distinct) else call.this
-    found = Ranges.of(relation, parameters).interval(value)
-    if not isinstance(call, exp.Sum):
-        return replace(found, scale=None) if isinstance(call, exp.Avg) else found
-    # Down to no rows with a value: 0 is among the sums.
-    lo = None if found.lo is None else min(found.lo, Fraction(0))
-    hi = None if found.hi is None else max(found.hi, Fraction(0))
-    return Interval(_times(lo, most), _times(hi, most), found.scale)
-
-
-def _times(end: End, most: Fraction | None) -> End:
-    """The end of a sum of at most so many values, None of any number."""
-    if not end:
-        return end
-    return None if most is None else end * most
+    read = Ranges.of(relation, parameters).interval(argument(call)) if call.this else Interval()
+    return rule(read, most)
 
 
 def _declared(column: Column) -> Interval:

@@ -27,18 +27,12 @@ from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, folded, walk
 from rewriter.ir.types import NUMBERS, ZONELESS
 from rewriter.refusal import Refusal
+from rewriter.scalar.aggregates import AGGREGATES, CONDITION, words
 from rewriter.scalar.functions import check_row_local
-from rewriter.scalar.typecheck import Parameters, check, type_of
+from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
 from rewriter.syntax.allowlist import describe, position, surplus
 from rewriter.syntax.pasted import identifier, instead, table_name, written
 
-PEERS = (exp.Rank, exp.DenseRank)
-"""Ties share their result: they must stay ties."""
-
-ORDERED = (exp.RowNumber, exp.Ntile, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
-"""Ties have different results: the order must be total."""
-
-SUMMED = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.LogicalAnd, exp.LogicalOr)
 WHOLE = ("UNBOUNDED", "CURRENT ROW")
 WINDOW = frozenset({"this", "partition_by", "order", "spec", "over"})
 FRAME = frozenset({"kind", "start", "start_side", "end", "end_side"})
@@ -82,17 +76,18 @@ class Windows:
         function, condition = node.this, None
         if isinstance(function, exp.Filter):
             function, condition = function.this, function.expression.this
-        known = isinstance(function, (*PEERS, *ORDERED, *SUMMED)) and not function.expressions
+        known = AGGREGATES.get(type(function))
         if (
-            not known
+            known is None
+            or not known.windowed
+            or function.expressions
             or surplus(node, WINDOW)
             or (node.args.get("spec") and surplus(node.args["spec"], FRAME))
         ):
             raise Refusal(
                 "PV018",
                 f"{describe(function)} as a window over private rows is not available yet",
-                hint="Available: ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, "
-                "SUM, AVG, MIN and MAX, each partitioned by the privacy unit.",
+                hint=f"Available: {', '.join(words(windowed=True))}; each partitioned by the privacy unit.",
                 position=position(node),
             )
         order = node.args.get("order")
@@ -140,7 +135,7 @@ class Windows:
             if not _small(function.this) or not int(function.this.this):
                 raise _open("the number of NTILE's buckets", function, "Write a whole number above 0.")
             return function.copy()
-        if isinstance(function, (*PEERS, exp.RowNumber)):
+        if isinstance(function, (exp.RowNumber, exp.Rank, exp.DenseRank)):
             return type(function)()
         only = None if condition is None else self.base(condition)
         if isinstance(function.this, exp.Star):
@@ -270,6 +265,8 @@ def windowed(
     for one, _ in layer.windows.values():
         one.value.set("partition_by", per_unit(one.value.args["partition_by"], relation))
     fields = tuple(layer.fields.values())
+    for one in fields:
+        check(one.value, relation, parameters)
     unit = {f.name for f in fields if is_inner_unit(f.value, relation)}
     rest = tuple(f for f in fields if f.name not in unit)
     total = _tie_breaks(rest, [f.value for f, _ in layer.windows.values()], relation, parameters)
@@ -315,11 +312,13 @@ def _with_unit(value: exp.Expr, alias: str, names: set[str]) -> exp.Expr:
 def _check_parts(window: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     function = window.this
     keys = [o.this for o in window.args["order"].expressions] if window.args.get("order") else []
-    read = [] if isinstance(function, (exp.Ntile, exp.Count)) or function.this is None else [function.this]
+    read = [] if isinstance(function.this, (exp.Star, type(None))) else [function.this]
     for part in (*window.args["partition_by"], *keys, *read):
         check(part, relation, parameters)
-    added = isinstance(function, (exp.Sum, exp.Avg))
-    if added and type_of(function.this, relation, parameters) not in NUMBERS:
+    takes = AGGREGATES[type(function)].takes
+    if takes is CONDITION:
+        check_condition(function.this, relation, parameters)
+    elif takes is not None and type_of(function.this, relation, parameters) not in takes:
         raise Refusal("42883", f"{describe(function)} takes numbers", position=position(function))
 
 
@@ -344,7 +343,7 @@ def _total(window: exp.Expr, read: Sequence[exp.Expr]) -> exp.Expr:
     """The window with a total order, where ties would have different results."""
     spec = window.args.get("spec")
     by_rows = spec is not None and spec.args.get("kind") == "ROWS"
-    if not isinstance(window.this, ORDERED) and not by_rows:
+    if not AGGREGATES[type(window.this)].ordered and not by_rows:
         return window
     copy = window.copy()
     order = copy.args["order"].expressions if copy.args.get("order") else []

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from rewriter.binder.group_by import EXACT
 from rewriter.binder.listed_rows import in_postgres
 from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context
@@ -35,6 +34,7 @@ from rewriter.ir.relation import (
 from rewriter.ir.trees import alias, and_, case, cast, copied, crossed, data_type, func, join, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, Type
 from rewriter.policy import Column
+from rewriter.scalar.aggregates import AGGREGATES
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.typecheck import type_of
 
@@ -134,7 +134,7 @@ def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
         )
 
     function = window.this
-    if isinstance(function, EXACT):
+    if AGGREGATES[type(function)].grouped:
         return _aggregate(emitter, function, relation, over)
     if isinstance(function, exp.Expr) and function.this is not None and not isinstance(function, exp.Ntile):
         function = copied(function)

@@ -21,6 +21,7 @@ from rewriter.ir.measure import Function
 from rewriter.ir.relation import Relation, events_of, is_event, is_inner_unit, is_unit, leaves
 from rewriter.ir.types import DATED, NUMBERS, Type
 from rewriter.refusal import Refusal
+from rewriter.scalar.aggregates import AGGREGATES
 from rewriter.scalar.constant_factor import constant_of, scaled
 from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
 from rewriter.scalar.unsupported import SUPPORTED, available, no_such_function, unavailable
@@ -28,15 +29,6 @@ from rewriter.syntax.allowlist import describe, own_parts, position
 from rewriter.syntax.desugar_rows import plain_lists
 from rewriter.syntax.pasted import instead, written
 
-SUMS: dict[type[exp.Expr], Function] = {
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Variance: "var_samp",
-    exp.VariancePop: "var_pop",
-    exp.Stddev: "stddev_samp",
-    exp.StddevSamp: "stddev_samp",
-    exp.StddevPop: "stddev_pop",
-}
 ORDERED = NUMBERS | DATED
 
 
@@ -98,8 +90,9 @@ def _read(reader: _CallReader, call: exp.Expr, order: exp.Expr | None) -> Call:
     function = call.this if isinstance(call, exp.WithinGroup) else call
     if isinstance(function, exp.Count):
         return reader.count(function)
-    if type(function) in SUMS:
-        return reader.sum(function)
+    known = AGGREGATES.get(type(function))
+    if known is not None and known.released is not None:
+        return reader.sum(function, known.released)
     if isinstance(function, (exp.Min, exp.Max)) and not function.expressions:
         return reader.extreme(function)
     if isinstance(function, (exp.PercentileCont, exp.PercentileDisc)) and order is not None:
@@ -203,9 +196,8 @@ class _CallReader:
                 raise available("COUNT(DISTINCT ...) of a row value with CASE in it", self.at)
         return list(item.expressions)
 
-    def sum(self, node: exp.Expr) -> Call:
+    def sum(self, node: exp.Expr, function: Function) -> Call:
         """Sums and what is made of them; of differences of times in seconds."""
-        function = SUMS[type(node)]
         if isinstance(node.this, exp.Distinct):
             raise unavailable(node, form="DISTINCT")
         if isinstance(node.this, exp.Star) or node.this is None:

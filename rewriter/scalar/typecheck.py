@@ -14,6 +14,7 @@ from rewriter.ir.trees import walk
 from rewriter.ir.types import CASTS, DATED, SPAN, TEXTUAL, Type, common, type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar import time_zones
+from rewriter.scalar.aggregates import AGGREGATES, argument
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.function_checks import not_allowed
 from rewriter.scalar.functions import BY_TYPE, CHECKED, COMPARISONS, LOGICAL, check_function
@@ -69,12 +70,13 @@ class Types:
             return Type.LITERAL if node.is_string else type_of_number(node.this)
         if type(node) in LOGICAL:
             return Type.BOOL
-        if isinstance(node, (exp.Paren, exp.Min, exp.Max)):
+        if isinstance(node, exp.Paren):
             return self.of(node.this)
-        if isinstance(node, exp.Count):
-            return Type.INT8
         function = BY_TYPE.get(type(node))
         if function is None:
+            aggregate = AGGREGATES.get(type(node))
+            if aggregate is not None:
+                return aggregate.type_of(self.of(argument(node)) if node.this else Type.OTHER)
             return Type.LITERAL if isinstance(node, exp.Null) else Type.OTHER
         if isinstance(function.result, Type):
             return function.result
