@@ -61,7 +61,7 @@ from rewriter.ir.types import INTEGERS, Type, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueKey
 from rewriter.policy import Column, Hop, Policy, Table, TableName
-from rewriter.scalar.typecheck import Parameters, type_of
+from rewriter.scalar.typecheck import Parameters, check, type_of
 
 Scanned = tuple[tuple[str, str, str, str], ...]
 """Stored columns that a node reads, in order: schema, table, column, and the family of its type."""
@@ -246,7 +246,12 @@ class Emitter:
         return self.dialect.secret(self.rank)
 
     def written(self, node: exp.Expr, relation: Relation) -> exp.Expr:
-        """A base-form expression for the engine."""
+        """A base-form expression for the engine.
+
+        Raises Refusal where a row could make it raise: the analysis refuses such expressions where they stand in the
+        statement; this check stops those that it missed.
+        """
+        check(node, relation, self.parameters)
         return self.dialect.expression(node, relation, self.parameters)
 
     def hashed(self, values: Sequence[Typed]) -> exp.Expr:

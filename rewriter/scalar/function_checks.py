@@ -231,16 +231,20 @@ def _sized(target: object, sizes: list[int | None]) -> bool:
 
 
 def pattern(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    if isinstance(part.parent, exp.Escape):
-        return None
-    return _like(part, "\\", of, parameters)
+    above = part.parent
+    while isinstance(above, (exp.Paren, exp.Not)):
+        above = above.parent
+    return None if isinstance(above, exp.Escape) else _like(part, "\\", of, parameters)
 
 
 def escape(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    escape = constant_text(part.expression, parameters)
-    if not isinstance(part.this, (exp.Like, exp.ILike)) or escape is None or len(escape) != 1:
+    escape, inner = constant_text(part.expression, parameters), part.this.unnest()
+    if isinstance(inner, exp.Not):
+        # The canonical form of NOT LIKE.
+        inner = inner.this.unnest()
+    if not isinstance(inner, (exp.Like, exp.ILike)) or escape is None or len(escape) != 1:
         return "with this escape"
-    return _like(part.this, escape, of, parameters)
+    return _like(inner, escape, of, parameters)
 
 
 def _like(part: exp.Expr, escape: str, of: Of, parameters: Parameters) -> str | None:
