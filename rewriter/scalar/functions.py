@@ -306,6 +306,7 @@ FUNCTIONS = (
     F(exp.Nullif, BOTH, "", _same, _first, folds=True, range=ranges.first, form="nullif"),
     F(exp.Lower, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.Upper, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
+    F(exp.MD5, result=Type.TEXT, check=checks.text, strict=True, folds=True),
     F(exp.Length, result=Type.INT4, check=checks.text, strict=True, range=ranges.length),
     F(exp.Ascii, result=Type.INT4, check=checks.text, strict=True, range=ranges.length),
     F(
