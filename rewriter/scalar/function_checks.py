@@ -113,6 +113,10 @@ def _dates(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None
 
 
+def integers(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return None if {of(part.this), of(part.expression)} <= INTEGERS else "on values that are no integers"
+
+
 def number(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     return None if of(part.this) in NUMBERS else "on values that are no numbers"
 

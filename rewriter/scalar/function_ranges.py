@@ -85,6 +85,13 @@ def not_negative(node: exp.Expr, of: Ranging) -> Interval:
     return Interval(Fraction(0))
 
 
+def masked(node: exp.Expr, of: Ranging) -> Interval:
+    """&: no more than an operand that is never negative."""
+    masks = [m for m in map(of.interval, (node.this, node.expression)) if m.lo is not None and m.lo >= 0]
+    highs = [m.hi for m in masks if m.hi is not None]
+    return Interval(Fraction(0), min(highs, default=None), 0) if masks else Interval()
+
+
 def length(node: exp.Expr, of: Ranging) -> Interval:
     """length, ascii, and the place of a text in another."""
     return Interval(Fraction(0), None, 0)

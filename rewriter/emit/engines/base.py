@@ -585,6 +585,10 @@ class Engine(ABC):
         found = exp.Ln(this=part.value) if isinstance(node, exp.Ln) else common
         return self.function(part, lambda v: exp.GT(this=copied(v), expression=number(0)), found)
 
+    def bitwise(self, node: exp.Expr) -> exp.Expr:
+        """An operator on bits in parentheses: engines disagree on which of them comes first."""
+        return paren(self.parts(node))
+
     def exponential(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)
 

@@ -371,3 +371,10 @@ substring(s from '\d+ (\d\d)')
 regexp_replace(s, '^x?-[0-9]+_', '')
 md5(s)
 left(md5(lower(s)), 8)
+i4 & 4 > 0
+i2 & i8
+i4 | i8 & 1
+i4 # -1
+(i8 # i4 | 3) + 1
+i2 & -2 # i2
+i4 # i2 & 3
