@@ -196,3 +196,4 @@ SELECT COUNT(*) FROM events WHERE ts::time BETWEEN '08:00' AND '17:30:00'
 SELECT COUNT(*) FROM (SELECT user_id, row_number() OVER ("W") AS k FROM events WINDOW "W" AS (PARTITION BY user_id ORDER BY ts, event_id)) t WHERE k = 2
 SELECT COUNT(*) FILTER (WHERE (birth_year, country) >= (1980, 'FR')), COUNT(*) FROM users
 SELECT e.action, COUNT(*) FROM users u JOIN events e ON (e.user_id, 2) = (u.user_id, 2) AND (u.birth_year, e.action) IN ((1980, 'like'), (1990, 'share')) GROUP BY 1
+SELECT COUNT(*) FROM users WHERE (birth_year + 0.000000000000000000000000001) * (birth_year + 0.000000000000000000000000001) > 3900000

@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
+from rewriter.binder.value_ranges import Ranges
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, column_type, number, operation, when
 from rewriter.ir.relation import leaf
@@ -21,6 +22,8 @@ from rewriter.scalar.typecheck import Parameter
 _DAY = 86_400_000_000
 _MONTH = 30 * _DAY
 """Microseconds, by which both engines compare intervals."""
+_MOST_DECIMALS = 38
+"""DuckDB does not plan a product of exact numbers with more, whatever they are."""
 
 
 class DuckDB(Engine):
@@ -112,6 +115,10 @@ class DuckDB(Engine):
         left, right = parts
         if isinstance(node, exp.Div) and of is Type.NUMERIC:
             left, right = _scaled(left, right)
+        if isinstance(node, exp.Mul) and of is Type.NUMERIC:
+            decimals = Ranges.of(self.relation, self.parameters).interval(node).scale
+            if decimals is not None and decimals > _MOST_DECIMALS:
+                left, right = (exp.TryCast(this=part, to=data_type(Type.NUMERIC.cell)) for part in parts)
         if isinstance(node, (exp.Div, exp.Mod)):
             right = func("NULLIF", right, number(0))
         if isinstance(node, exp.Div) and of in INTEGERS:
