@@ -205,7 +205,9 @@ class Postgres(Engine):
         return collated(value, "default")
 
     def cased(self, node: exp.Expr) -> exp.Expr:
-        return collated(self.carried(node, type(node)(this=collated(self.write(node.this), "default"))), "C")
+        # In parentheses: COLLATE stands neither in POSITION nor behind BETWEEN without.
+        cased = self.carried(node, type(node)(this=collated(self.write(node.this), "default")))
+        return paren(collated(cased, "C"))
 
     def brief(self, node: exp.Expr, value: exp.Expr, most: int = MOST_BYTES) -> exp.Expr:
         """A value that is computed of stored texts, NULL where one of them has more bytes than `most`."""

@@ -378,3 +378,35 @@ i4 # -1
 (i8 # i4 | 3) + 1
 i2 & -2 # i2
 i4 # i2 & 3
+position(lower(z) in upper(s))
+s between lower(z) and upper(z)
+lower(s) between upper(z) || 'a' and z
+upper(s) is distinct from lower(z)
+upper(s) in (lower(z), z)
+upper(s) like 'A%'
+substring(upper(s) from 2 for 2)
+trim(both 'x' from upper(s))
+split_part(upper(s), ',', 1)
+replace(upper(s), 'A', 'b')
+lpad(upper(s), 3, 'x')
+starts_with(upper(s), 'A')
+upper(s) ~ '^A'
+left(upper(s), 2) || lower(z)
+concat_ws('-', upper(s), lower(z))
+greatest(upper(s), lower(z))
+nullif(upper(s), lower(z))
+length(upper(s))
+ascii(upper(s))
+upper(s) between symmetric lower(z) and z
+case upper(s) when lower(z) then 1 end
+upper(s) = any (array['A', 'B'])
+upper(s) is null
+regexp_replace(upper(s), '^A', 'b')
+b between (s is null) and b
+tz between (ts at time zone 'Asia/Tokyo') and tz
+ts between (tz at time zone 'UTC') and ts
+b between (s like 'a%') and (not b)
+b between (i4 in (1, 2)) and (b or b)
+position((s || z) in (upper(s) || z))
+i4 between (i2 & 3) and i8
+b between (i4 between 1 and 3) and b
