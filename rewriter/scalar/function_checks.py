@@ -38,6 +38,8 @@ MOST_JOINED = 100
 """Columns in a text that is joined: each has a length, and the whole has to be one that engines can hold."""
 LONGEST = 100
 """Characters of a constant that is put into texts."""
+LONGEST_PATTERN, MOST_WILDCARDS = 1_000, 100
+"""Characters of a pattern of LIKE, and signs % among them: PostgreSQL calls itself for each %, while a row goes on."""
 TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _0-9])+")
 NOT_DOUBLE = "of another type than double precision"
 NOT_TEXT = "on values that are no text"
@@ -259,6 +261,8 @@ def _like(part: exp.Expr, escape: str, of: Of, parameters: Parameters) -> str | 
         return "with a pattern that is no constant"
     if of(part.this) is Type.BYTEA:
         return "of bytes"
+    if len(text) > LONGEST_PATTERN or text.count("%") > MOST_WILDCARDS:
+        return f"with a pattern of more than {LONGEST_PATTERN:,} characters or {MOST_WILDCARDS} signs %"
     if (len(text) - len(text.rstrip(escape))) % 2:
         raise Refusal("22025", "LIKE pattern must not end with escape character", position=position(part))
     return None

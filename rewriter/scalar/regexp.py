@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 _PLAIN = r"[A-Za-z0-9 _\-@:;,/#%&=!\"'<>~`\u00a1-\uffff]"
 _ESCAPED = r"\\[.*+?()\[\]{}|^$\\/\-]|\\d"
-_SET = r"\[\^?(?:\[:(?:alpha|digit|alnum|upper|lower):\]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9 _.,:;/@#%&=!+*?()<>-])+\]"
+_CLASS = r"\[:(?:alpha|digit|alnum|upper|lower):\]"
+_RANGE = r"[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]"
+_ITEM = rf"{_CLASS}|{_RANGE}|[A-Za-z0-9 _.,:;/@#%&=!+*?()<>]"
+_SET = rf"\[\^?(?:-?(?:{_ITEM})+-?|-)\]"
+"""A `-` that is no range stands first or last: behind a class or a range, PostgreSQL cannot read it."""
 _ATOM = re.compile(rf"{_SET}|{_ESCAPED}|{_PLAIN}|\.")
 _TIMES = re.compile(r"[*+?]|\{\d{1,2}(?:,\d{0,2})?\}")
 _CHARACTER = re.compile(r"[^.^$\\\[]|\\[^d]")
 _FIXED = re.compile(r"\{(?!0+\})\d+\}")
 MOST = 200
-"""Characters of a pattern: neither engine finds such a pattern too complex."""
+"""Characters of a pattern."""
+MOST_ATOMS = 1_000
+"""Atoms of a pattern whose repetitions are written out."""
+MOST_ARCS = 100_000
+"""Arcs of the automaton of a pattern, counted from above: PostgreSQL fails at more than ten million."""
 
 
 def tokens(pattern: str) -> list[str] | None:
@@ -37,14 +46,13 @@ def tokens(pattern: str) -> list[str] | None:
             part = times[0]
             if after in ("", "(", "|", "^", "$") or _TIMES.fullmatch(after) or not _ordered(part):
                 return None
-        elif atom is not None and _in_order(atom[0]):
+        elif atom is not None and (not atom[0].startswith("[") or _in_order(atom[0])):
             part = atom[0]
         else:
             return None
         found.append(part)
         place += len(part)
-    nested = depth or found[-1] == "|" or _repeats_of_repeats(found)
-    return None if nested else found
+    return None if depth or found[-1] == "|" or _too_complex(found) else found
 
 
 def _ordered(times: str) -> bool:
@@ -52,15 +60,87 @@ def _ordered(times: str) -> bool:
     return not times.startswith("{") or not high or int(low) <= int(high)
 
 
-def _in_order(atom: str) -> bool:
-    ranges = re.findall(r"(?<!\[)([A-Za-z0-9])-([A-Za-z0-9])", atom) if atom.startswith("[") else []
-    return all(low <= high for low, high in ranges)
+def _in_order(written: str) -> bool:
+    return all(len(item) != 3 or item[0] <= item[2] for item in _items(written))
 
 
-def _repeats_of_repeats(found: list[str]) -> bool:
-    """Whether a group that holds a counted repetition is itself counted: the product could be large."""
-    counted = [n for n, part in enumerate(found) if part.startswith("{")]
-    return len(counted) > 1 and any(found[n - 1] == ")" for n in counted)
+def _items(written: str) -> list[str]:
+    """The classes, ranges and characters of a set, without a `-` that stands for itself."""
+    return re.findall(_ITEM, written[1:-1].removeprefix("^").removeprefix("-"))
+
+
+@dataclass
+class _Size:
+    """The size of a part of a pattern whose repetitions are written out.
+
+    Attributes:
+        atoms: how many characters, sets and anchors.
+        skips: how many parts may be left out, over each of which every arc before it can lead on.
+        anchored: it holds a `^` or `$`.
+    """
+
+    atoms: int = 0
+    skips: int = 0
+    anchored: bool = False
+
+    def add(self, part: _Size) -> None:
+        self.atoms += part.atoms
+        self.skips += part.skips
+        self.anchored |= part.anchored
+
+    def repeated(self, times: str) -> _Size:
+        least, most = _bounds(times)
+        return _Size(self.atoms * most, self.skips * most + most - least, self.anchored)
+
+
+def _bounds(times: str) -> tuple[int, int]:
+    """How often a part is repeated at least, and how often PostgreSQL writes it at most: twice for `+`."""
+    low, comma, high = times.strip("{}").partition(",") if times.startswith("{") else ("0", "", "")
+    return int(low), max(int(high) if high else int(low) + bool(comma), 2)
+
+
+def _too_complex(found: list[str]) -> bool:
+    """Whether an engine could find a pattern too complex: the arcs of its automaton are counted from above.
+
+    >>> _too_complex(["a", "{99}"]), _too_complex(["(", "a", "{99}", ")", "{99}"]), _too_complex([".", "?"] * 99)
+    (False, True, False)
+    """
+    outer: list[_Size] = []
+    whole, last = _Size(), _Size()
+    for part in found:
+        if _TIMES.fullmatch(part):
+            if last.anchored:
+                return True
+            last = last.repeated(part)
+            continue
+        whole.add(last)
+        last = _Size()
+        if part == "(":
+            outer.append(whole)
+            whole = _Size()
+        elif part == ")":
+            whole, last = outer.pop(), whole
+        elif part != "|":
+            last = _Size(atoms=1, anchored=part in ("^", "$"))
+    whole.add(last)
+    arcs = whole.atoms * (whole.skips + 1) * _colours(found) * 2 ** _inner_anchors(found)
+    return whole.atoms > MOST_ATOMS or arcs > MOST_ARCS
+
+
+def _colours(found: list[str]) -> int:
+    """How many kinds of characters a pattern tells apart: a set has an arc for each."""
+    atoms = {part for part in found if _ATOM.fullmatch(part)}
+    return 1 + sum(len(_items(atom)) + 1 if atom.startswith("[") else 1 for atom in atoms)
+
+
+def _inner_anchors(found: list[str]) -> int:
+    """The anchors elsewhere than at the ends of a whole alternative: PostgreSQL may copy the automaton for each."""
+    depth = inner = 0
+    for before, part, after in zip(["|", *found], found, [*found[1:], "|"], strict=False):
+        depth += (part == "(") - (part == ")")
+        ends = (part == "^" and before == "|") or (part == "$" and after == "|")
+        inner += part in ("^", "$") and (depth > 0 or not ends)
+    return inner
 
 
 def either_case(found: list[str]) -> str:
@@ -78,14 +158,10 @@ def _either(part: str) -> str:
     if not part.startswith("["):
         return part
     head = "[^" if part.startswith("[^") else "["
-    body = part[len(head) : -1]
-    folded = re.sub(r"\[:(upper|lower):\]", "[:alpha:]", body)
-    classes = re.findall(r"\[:[a-z]+:\]", folded)
-    letters = re.sub(r"\[:[a-z]+:\]", "", folded)
-    other = "".join(re.findall(r"[A-Za-z]-[A-Za-z]|[A-Za-z](?!-)", letters)).swapcase()
-    return (
-        head + "".join(classes) + letters.rstrip("-") + other + ("-" if letters.endswith("-") else "") + "]"
-    )
+    items = [re.sub("upper|lower", "alpha", item) if item.startswith("[") else item for item in _items(part)]
+    other = [item.swapcase() for item in items if item[0].isalpha()]
+    itself = part.startswith(f"{head}-") or part.endswith("-]")
+    return f"{head}{''.join(items + other)}{'-' * itself}]"
 
 
 def settled(found: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What regexp_replace and substring find is the same in PostgreSQL and DuckDB for every pattern that is allowed."""
+"""Patterns that are allowed: no engine fails at one when a row arrives, and PostgreSQL and DuckDB find the same."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from collections.abc import Callable
 import duckdb
 import psycopg
 import pytest
+from sqlglot import exp
 
-from rewriter.scalar.regexp import extracts, may_be_empty, settled, tokens
+from rewriter.ir.parameter import Parameter
+from rewriter.ir.relation import leaf
+from rewriter.refusal import Refusal
+from rewriter.scalar.regexp import either_case, extracts, may_be_empty, settled, tokens
+from rewriter.scalar.typecheck import check
+from tests.rewriter.values import RELATION
 
 TEXTS = ["".join(letters) for size in range(6) for letters in itertools.product("ab\n", repeat=size)]
 TRIED = int(os.environ.get("DPPROXY_PATTERNS", "150"))
@@ -68,3 +74,163 @@ def test_engines_extract_the_same(grouped: bool, postgres: psycopg.Connection) -
                 (f"(?s){pattern}", TEXTS),
             ).fetchall()
             assert found == expected, pattern
+
+
+ATOMS = [
+    *(
+        "a",
+        "b",
+        "C",
+        "x",
+        "7",
+        "é",
+        ".",
+        "-",
+        r"\d",
+        r"\.",
+        r"\-",
+        "[a-z]",
+        "[^a-c]",
+        "[-a]",
+        "[^-b-d]",
+        "[-]",
+    ),
+    *("[B-X0-9-]", "[[:alpha:]]", "[-[:upper:]_]", "[^-]", "[a-c_e-k%-]"),
+]
+QUANTIFIERS = ["", "", "", "*", "+", "?", "{0}", "{2}", "{7}", "{99}", "{3,}", "{0,2}", "{0,9}", "{1,99}"]
+UNITS = [".?", "a?", "[a-z]?", "[^a-c]*", "(^|$)", "(^|a*)", "(a$|^b*)", "(a|b?)", "(a?b*)", "(a+)", "^a$|"]
+
+
+def any_pattern(rng: random.Random) -> str:
+    """A pattern that may be allowed: parts in groups, many of one part, or groups in groups."""
+    kind, times = rng.randrange(4), rng.randint(1, 60)
+    if kind == 0:
+        return "(" * times + rng.choice(ATOMS) + "".join(")" + rng.choice(QUANTIFIERS) for _ in range(times))
+    if kind == 1:
+        return f"({rng.choice(UNITS) * times}a){rng.choice(QUANTIFIERS)}"
+    return nested(rng, rng.randrange(5))
+
+
+def nested(rng: random.Random, depth: int) -> str:
+    """Up to four parts, some of them groups of such patterns."""
+    parts: list[str] = []
+    for _ in range(rng.randint(1, 4)):
+        group = depth and rng.random() < 0.45
+        part = f"({nested(rng, depth - 1)})" if group else rng.choice(ATOMS) * rng.choice([1, 1, 1, 9])
+        parts.append(
+            rng.choice(["^", *["$|", "|"] * bool(parts), *[""] * 9]) + part + rng.choice(QUANTIFIERS)
+        )
+    return "".join(parts)
+
+
+@pytest.mark.service
+def test_engines_compile_every_allowed_pattern(postgres: psycopg.Connection) -> None:
+    rng, found = random.Random(11), dict[str, None]()
+    while len(found) < 2_000:
+        pattern = any_pattern(rng)
+        parts = tokens(pattern)
+        if parts is not None:
+            found |= dict.fromkeys([pattern, either_case(parts)])
+    with duckdb.connect() as connection:
+        for number, pattern in enumerate(found):
+            postgres.execute(
+                b'SELECT t COLLATE "C" ~ %s, substring(t COLLATE "C" from %s) FROM (VALUES (\'aab7\')) v(t)',
+                (pattern, pattern),
+            )
+            if number % 10 == 0:
+                connection.execute("SELECT regexp_matches('aab7', ?)", (f"(?s){pattern}",))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            "[z-a]",
+            "[9-0]",
+            "[a-b-c]",
+            "a[b-c-d]",
+            "[z->]",
+            "[z-)]",
+            "[a--]",
+            "[a-+]",
+            "[z-<]",
+            "[--a]",
+            "[--]",
+        ),
+        *("[[:alpha:]-z]", "[a-[:alpha:]]", "[A-z]", "[Z-a]", "[a-9]", "[é-ü]", "[[.a.]]", "[[:<:]]"),
+        *(
+            f"({'.?' * 95}){{99}}",
+            f"^({'.?' * 90}){{0,99}}$",
+            f"^({'.' * 90}){{0,99}}$",
+            f"({'.?' * 90}){{2}}",
+        ),
+        *("(" * 60 + "a" + ")+" * 60, "(^|$)" * 14, "(^a)*", "((a$)b)?", "((a{99}){99}){99}", "(a{99}b){99}"),
+    ],
+)
+def test_a_pattern_that_an_engine_could_not_compile_is_not_allowed(pattern: str) -> None:
+    assert tokens(pattern) is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            "[a-zA-Z0-9._%+-]+@[a-zA-Z0-9.-]+[.][a-zA-Z]{2,4}",
+            "^https?://(www[.])?[^/]+(/.*)?$",
+            "^([a-z]+ ?)+$",
+        ),
+        *(
+            "^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$",
+            r"^(\d{1,3}\.){3}\d{1,3}$",
+            "^[A-Za-z0-9 ]{0,99}$",
+        ),
+        *(
+            "(^|,)foo(,|$)",
+            "(^a$|^b$|^c$)",
+            "|".join(["^abc$"] * 10),
+            "^(jan|feb|mar|apr)(uary|ruary|ch|il)?$",
+        ),
+    ],
+)
+def test_a_pattern_that_people_write_is_allowed(pattern: str) -> None:
+    assert tokens(pattern) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "either"),
+    [
+        ("[-[:upper:]b-d1]", "[[:alpha:]b-d1B-D-]"),
+        ("[^x-]", "[^xX-]"),
+        ("[^-]", "[^-]"),
+        ("[A-C_]", "[A-C_a-c]"),
+    ],
+)
+def test_a_set_for_either_case(pattern: str, either: str) -> None:
+    parts = tokens(pattern)
+    assert parts is not None
+    assert either_case(parts) == either
+    assert tokens(either) == [either]
+
+
+@pytest.mark.parametrize("kind", [exp.Like, exp.ILike])
+@pytest.mark.parametrize("parameter", [False, True])
+@pytest.mark.parametrize("escaped", [False, True])
+def test_a_long_pattern_of_like_is_not_allowed(
+    kind: type[exp.Binary], parameter: bool, escaped: bool
+) -> None:
+    for pattern, allowed in (
+        ("%a" * 100, True),
+        ("%a" * 101, False),
+        ("a" * 1000, True),
+        ("a" * 1001, False),
+    ):
+        one = exp.Parameter(this=exp.Literal.number(1)) if parameter else exp.Literal.string(pattern)
+        like: exp.Expr = kind(this=leaf("t0", "s"), expression=one)
+        if escaped:
+            like = exp.Escape(this=like, expression=exp.Literal.string("#"))
+        parameters = [Parameter("text", pattern)] if parameter else []
+        if allowed:
+            check(like, RELATION, parameters)
+            continue
+        with pytest.raises(Refusal, match="more than 1,000 characters or 100 signs %"):
+            check(like, RELATION, parameters)
