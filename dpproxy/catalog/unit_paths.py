@@ -28,6 +28,15 @@ _UNIT_TYPES = (
 )
 """Types whose values are equal in the backend where they are in the SQL that we write; char(n) is text there."""
 
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
+_DIGITS = {
+    **{"TINYINT": 3, "UTINYINT": 3, "SMALLINT": 5, "USMALLINT": 5, "INTEGER": 10, "UINTEGER": 10},
+    **{"BIGINT": 19, "UBIGINT": 20, "HUGEINT": 39, "UHUGEINT": 39, "BIGNUM": 999},
+}
+"""The digits of DuckDB's whole numbers."""
+_MOST_DIGITS = 38
+"""Of a DECIMAL of DuckDB's, in which it compares one with another number."""
+
 Sections = Mapping[TableName, tuple[str, TableSection, BackendTable]]
 """By name: a table's key in the file, its section, the backend's table."""
 
@@ -138,6 +147,7 @@ def _hop(written: str, place: TableName, start: TableName, sections: Sections) -
         ]
         if not _alike(*types, of_several=len(keys) > 1):
             raise Mistake(key, f"{written}: types {types[0]} and {types[1]} are not alike")
+        _check_compared(key, _native(sections[place][2], column), _native(sections[target][2], target_column))
     _, section, backend = sections[target]
     if section.public:
         raise Mistake(key, f'table "{table}" is public: the path does not lead to a privacy unit')
@@ -183,6 +193,41 @@ def _alike(one: str, other: str, *, of_several: bool) -> bool:
     named = type_named(one), type_named(other)
     numeric = Type.NUMERIC in named
     return alike and (not of_several or (one == other if numeric else named[0].family == named[1].family))
+
+
+def _native(table: BackendTable, name: str) -> str:
+    column = table.column(name)
+    return "" if column is None else column.native
+
+
+def _check_compared(key: str, one: str, other: str) -> None:
+    """Raises Mistake for two of DuckDB's types that it cannot compare without an error that a row could decide."""
+    if not _compared(one, other):
+        raise Mistake(
+            key,
+            f"DuckDB raises an error where it compares a {one} with a {other} and one number does not fit: "
+            "give the columns one type",
+        )
+
+
+def _compared(one: str, other: str) -> bool:
+    """Whether DuckDB compares every value of two of its types of numbers; True for what is no such type.
+
+    >>> _compared("BIGINT", "HUGEINT"), _compared("BIGINT", "DECIMAL(19,19)"), _compared("BIGINT", "DECIMAL(20,20)")
+    (True, True, False)
+    >>> _compared("UBIGINT", "UHUGEINT"), _compared("UHUGEINT", "BIGINT"), _compared("numeric", "bigint")
+    (True, False, True)
+    """
+    found = [_DECIMAL.match(native) for native in (one, other)]
+    whole = [
+        _DIGITS.get(t) if d is None else int(d[1]) - int(d[2])
+        for t, d in zip((one, other), found, strict=True)
+    ]
+    if one == other or None in whole:
+        return True
+    if any(found):
+        return max(n or 0 for n in whole) + max(0 if d is None else int(d[2]) for d in found) <= _MOST_DIGITS
+    return "UHUGEINT" not in (one, other) or all(native.startswith("U") for native in (one, other))
 
 
 def _unit(name: TableName, path: tuple[Hop, ...], sections: Sections) -> tuple[tuple[str, ...], bool]:
@@ -260,7 +305,7 @@ def _check_on_the_way(name: TableName, path: tuple[Hop, ...], sections: Sections
 
 def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> None:
     """Every private table of a kind ends at a unit of the same names and types."""
-    first: dict[str, tuple[tuple[str, ...], list[str]]] = {}
+    first: dict[str, tuple[tuple[str, ...], list[str], list[str]]] = {}
     for name, table in tables.items():
         if table.public:
             continue
@@ -272,7 +317,8 @@ def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> No
             if one.split("(")[0] not in _UNIT_TYPES:
                 could = "an integer, numeric, text, varchar, char, citext, uuid, bytea or date can"
                 raise Mistake(key, f"a column of type {one} cannot name a privacy unit: {could}")
-        names, types = first.setdefault(table.kind, (unit, found))
+        own = [_native(sections[end][2], part) for part in unit]
+        names, types, natives = first.setdefault(table.kind, (unit, found, own))
         several = len(unit) > 1
         if unit != names or not all(_alike(*t, of_several=several) for t in zip(found, types, strict=True)):
             raise Mistake(
@@ -280,6 +326,8 @@ def _check_one_unit(sections: Sections, tables: Mapping[TableName, Table]) -> No
                 f"{_shown(unit, found)} and {_shown(names, types)} are two privacy units; lead one to the other by "
                 "privacy_unit_path, or name the kind of each by privacy_unit_kind if they are not the same persons",
             )
+        for pair in zip(own, natives, strict=True):
+            _check_compared(key, *pair)
 
 
 def _shown(unit: Sequence[str], types: Sequence[str]) -> str:

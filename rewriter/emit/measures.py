@@ -21,7 +21,7 @@ from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context, Output
 from rewriter.emit.enforcement import Held, reach
 from rewriter.emit.engines.base import Engine
-from rewriter.emit.engines.parts import digested, double
+from rewriter.emit.engines.parts import digested, divided, double
 from rewriter.ir.measure import (
     Count,
     DistinctItems,
@@ -207,11 +207,18 @@ def _literal(text: str, target: str) -> exp.Expr:
 
 
 def _scaled(number: exp.Expr, scale: int) -> exp.Expr:
-    power = exp.Literal.number(10 ** abs(scale))
+    """floor(10^scale x + 1/2).
+
+    >>> [_scaled(exp.column("x"), scale).sql("duckdb") for scale in (2, -2)]
+    ['FLOOR(x * 100 + 0.5)', 'FLOOR((CAST(x AS DOUBLE) + 50) / 100)']
+    """
+    power = 10 ** abs(scale)
+    if scale < 0:
+        # The half comes first: PostgreSQL raises where a quotient is too small for a double, as 1e-320 / 10 is.
+        above = exp.Add(this=cast(number, "DOUBLE"), expression=exp.Literal.number(power // 2))
+        return exp.Floor(this=divided(paren(above), exp.Literal.number(power)))
     if scale > 0:
-        number = exp.Mul(this=number, expression=power)
-    elif scale < 0:
-        number = exp.Div(this=cast(number, "DOUBLE"), expression=power)
+        number = exp.Mul(this=number, expression=exp.Literal.number(power))
     return exp.Floor(this=exp.Add(this=number, expression=exp.Literal.number("0.5")))
 
 

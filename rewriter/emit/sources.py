@@ -32,7 +32,7 @@ from rewriter.ir.relation import (
     parts,
 )
 from rewriter.ir.trees import alias, and_, case, cast, copied, crossed, data_type, func, join, paren, select
-from rewriter.ir.types import FLOATS, INTEGERS, Type
+from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, WIDENED, Type
 from rewriter.policy import Column
 from rewriter.scalar.aggregates import AGGREGATES
 from rewriter.scalar.array_literal import elements
@@ -45,6 +45,11 @@ LARGEST_SQUARED = "1e10"
 """With four digits behind the point a square has 28 digits: 10^10 of them add up in 38."""
 
 DECIMAL, WHOLE = "DECIMAL(38, 10)", "DECIMAL(38, 0)"
+EXACT = frozenset({Type.NUMERIC, Type.NUMERIC_ARRAY})
+HELD_WHOLE, HELD_DECIMALS = 28, 10
+"""The digits before and behind the point that the type of cells holds."""
+AMBIGUOUS = frozenset({"numeric(39,0)", "numeric(39,0)[]"})
+"""Types in the front of more than one of DuckDB's, none of which holds the values of the other."""
 
 
 def derived_rows(
@@ -59,7 +64,7 @@ def derived_rows(
     if isinstance(derived, RowSubquery):
         return _rows(emitter, derived, units_later=units_later)
     if isinstance(derived, SetOperation):
-        sides = _rows(emitter, derived.left), _rows(emitter, derived.right)
+        sides = _side(emitter, derived.left, derived.right), _side(emitter, derived.right, derived.left)
         return derived.operator(this=sides[0], expression=sides[1], distinct=derived.distinct)
     return _outer(emitter, derived)
 
@@ -103,6 +108,40 @@ def _rows(emitter: Context, rows: RowSubquery, *, units_later: bool = False) -> 
     outputs += [(f.name, _window(emitter, f.value, relation)) for f in rows.windows]
     used = [f.value for f in (*rows.fields, *rows.windows)]
     return emitter.select(relation, outputs, used, units_later=units_later)
+
+
+def _side(emitter: Context, side: RowSubquery, other: RowSubquery) -> exp.Select:
+    """One side of a set operation, its numbers in the type of both sides: an engine's own conversion raises for a row
+    whose value that cannot hold."""
+    rows = _rows(emitter, side)
+    # The first column is the unit.
+    for column, ours, theirs in zip(rows.expressions[1:], side.fields, other.fields, strict=True):
+        types = [type_of(f.value, s.relation, emitter.parameters) for f, s in ((ours, side), (theirs, other))]
+        if NUMBERS.issuperset(types):
+            target = max(types, key=WIDENED.index)
+            converts = types[0] is not target and not FLOATS.issuperset(types)
+        else:
+            target, converts = types[0], False
+        if target in EXACT and types[0] is target:
+            converts = not _one_scale(ours.value, side.relation, theirs.value, other.relation)
+        if converts and target not in INTEGERS:
+            column.set("this", emitter.dialect.converted(column.this, types[0], target))
+    return rows
+
+
+def _one_scale(value: exp.Expr, relation: Relation, beside: exp.Expr, other: Relation) -> bool:
+    """Whether exact numbers are met by others without a conversion that raises: the type of cells holds them, or all
+    are stored alike."""
+    if not isinstance(value, exp.Column):
+        return False
+    digits = stored_digits(value, relation)
+    if digits is not None and digits[1] <= HELD_DECIMALS and digits[0] - digits[1] <= HELD_WHOLE:
+        return True
+    if not isinstance(beside, exp.Column):
+        return False
+    sources = relation.source(value.table), other.source(beside.table)
+    types = {s.column(c.name).type for s, c in zip(sources, (value, beside), strict=True)}
+    return all(s.derived is None for s in sources) and len(types) == 1 and not types & AMBIGUOUS
 
 
 def _outer(emitter: Context, outer: FullJoin) -> exp.Select:

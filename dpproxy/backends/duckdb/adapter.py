@@ -52,9 +52,10 @@ _BATCH = 10_000
 _EVERY = 0.02
 """Seconds between interrupts."""
 _AS_TEXT = {
-    *("date", "time", "timetz", "time with time zone", "time_ns", "timestamp", "timestamp_s", "timestamp_ms"),
-    *("timestamp_ns", "timestamp with time zone", "interval", "enum", "uuid", "decimal", "float", "double"),
+    *("date", "time", "timetz", "time with time zone", "time_ns", "timestamp"),
+    *("timestamp with time zone", "interval", "enum", "uuid", "decimal", "float", "double"),
 }
+_STAMPS = {"timestamp_s", "timestamp_ms", "timestamp_ns"}
 _LISTS = {"list", "array"}
 _ARRAYS = {"integer", "bigint", "varchar"}
 """Types that DuckDB prints like PostgreSQL reads, and that Python's own types cannot hold in full; types that
@@ -143,6 +144,13 @@ class DuckDBBackend(PublicCounts):
             masked(Cancellation(), begin)
             while rows := masked(Cancellation(), batch):
                 yield from rows
+
+    def repeats(self, table: Table, columns: Sequence[str]) -> bool:
+        """As elsewhere, of the values as they are read."""
+        read = [self.dialect.scanned("s", column) for column in table.columns if column.name in columns]
+        key = ", ".join(map(self.dialect.sql, read))
+        query = f"SELECT 1 FROM {public_rows(table, columns, self.dialect)} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
+        return bool(self._number(f"SELECT count(*) AS n FROM ({query}) AS r"))
 
     def open(self) -> DuckDBSlot:
         """Takes a slot, waiting for a free one; raises BackendUnavailable."""
@@ -293,6 +301,8 @@ def _projection(relation: duckdb.DuckDBPyRelation) -> str:
 def _as_read(number: int, kind: str) -> str:
     if kind in _LISTS:
         return f"CAST(#{number} AS VARCHAR[])"
+    if kind in _STAMPS:
+        return f"CAST(TRY_CAST(#{number} AS TIMESTAMP) AS VARCHAR)"
     return f"CAST(#{number} AS VARCHAR)" if kind in _AS_TEXT else f"#{number}"
 
 

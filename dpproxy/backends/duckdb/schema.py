@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,8 @@ _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 _LIST = re.compile(r"(.+)\[\d*\]\Z", re.DOTALL)
 _TOKENS = re.compile(r'"(?:[^"]|"")*"' r"|'(?:[^']|'')*'" r"""|[(),]|[^\s"'(),]+""")
 _BYTEWISE = ("C", "POSIX", "BINARY")
+_CONVERTED = ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
+"""Types that are read as a TIMESTAMP, which makes one value of several: no key of them is a key of what is read."""
 
 
 def front_type(native: str) -> str | None:
@@ -85,7 +87,7 @@ def read_schema(cursor: duckdb.DuckDBPyConnection) -> BackendSchema:
             raise BackendUnavailable(f'tables of schemas "main" and "public" are both called "{name}"')
         # "x"."t" is ambiguous to DuckDB where the file and a schema in it are both called x.
         parts = (database, schema, name) if database == schema else (schema, name)
-        primary, unique, foreign = keys[seen]
+        primary, unique, foreign = _told_apart(seen, columns, keys[seen])
         tables[seen] = BackendTable(*seen, parts, tuple(columns[seen]), primary, unique, foreign, comment)
     views = {}
     for schema, name, comment, text in _rows(
@@ -240,6 +242,20 @@ def _keys(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, _Keys]:
         primary, unique, foreign = keys[name]
         keys[name] = (primary, (*unique, columns), foreign)
     return keys
+
+
+def _told_apart(name: TableName, columns: Mapping[TableName, Sequence[BackendColumn]], keys: _Keys) -> _Keys:
+    """The keys of a table whose values stay apart as they are read."""
+
+    def apart(table: TableName, key: Sequence[str]) -> bool:
+        return not any(c.name in key and c.native in _CONVERTED for c in columns[table])
+
+    primary, unique, foreign = keys
+    return (
+        primary if primary is not None and apart(name, primary) else None,
+        tuple(key for key in unique if apart(name, key)),
+        tuple(f for f in foreign if apart(name, f.columns) and apart(f.target, f.target_columns)),
+    )
 
 
 def _unique_indexes(cursor: duckdb.DuckDBPyConnection) -> list[tuple[TableName, tuple[str, ...]]]:

@@ -214,6 +214,12 @@ class Engine(ABC):
         """A key's value in the type of its cells, NULL where that cannot hold it."""
         return cast(value, of.cell)
 
+    def converted(self, value: exp.Expr, own: Type, target: Type) -> exp.Expr:
+        """A number of the type `own` on one side of a set operation in the type of both, an exact or a float one; or
+        an array of exact numbers. NULL where that type cannot hold it."""
+        to = Type.NUMERIC.cell if target.family.startswith(Type.NUMERIC.family) else target.postgres
+        return exp.TryCast(this=value, to=data_type(f"{to}[]" if target.element else to, "postgres"))
+
     def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         """A key as a value of which all of a group have the same text: floats have one zero."""
         return exp.Add(this=value, expression=exp.Literal.number("0.0")) if of in FLOATS else value
@@ -587,7 +593,16 @@ class Engine(ABC):
 
     def bitwise(self, node: exp.Expr) -> exp.Expr:
         """An operator on bits in parentheses: engines disagree on which of them comes first."""
-        return paren(self.parts(node))
+
+        def held(part: exp.Expr) -> exp.Expr:
+            inner = part.unnest()
+            summed = isinstance(inner, exp.Column) and self.relation.source(inner.table).derived is not None
+            if not summed or self.type_of(inner) is not Type.INT8:
+                return self.write(part)
+            # A unit's sum of integers is computed as a decimal.
+            return self.to_integer(exp.cast(copied(inner), "BIGINT"), Type.INT8)
+
+        return paren(rebuilt(node, held))
 
     def exponential(self, node: exp.Expr) -> exp.Expr:
         part = self.as_float(node.this)

@@ -13,7 +13,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, column_type, number, operation, when
 from rewriter.ir.relation import leaf
 from rewriter.ir.trees import alias, case, cast, copied, data_type, func, paren, select
-from rewriter.ir.types import DATED, INTEGERS, ZONELESS, Type, type_named
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, ZONELESS, Type, type_named
 from rewriter.policy import Column
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.interval import measured
@@ -40,8 +40,14 @@ class DuckDB(Engine):
     squares = "INT128"
 
     def scanned(self, alias: str, column: Column) -> exp.Expr:
-        value = leaf(alias, column.name)
-        if type_named(column.type) is not Type.TEXT:
+        value, found = leaf(alias, column.name), type_named(column.type)
+        if Type.TIMESTAMP in (found, found.element):
+            # It may be stored in seconds, milliseconds or nanoseconds: DuckDB raises where it compares two of them and
+            # a row has a time that one cannot hold. For stored microseconds DuckDB leaves the cast away.
+            return exp.TryCast(
+                this=value, to=data_type("TIMESTAMP[]" if found.element else "TIMESTAMP", "duckdb")
+            )
+        if found is not Type.TEXT:
             return value
         # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
         # have none and take none.
@@ -57,7 +63,19 @@ class DuckDB(Engine):
         return select(*shown)
 
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
-        return exp.TryCast(this=value, to=data_type(of.cell, "duckdb"))
+        held = exp.TryCast(this=value, to=data_type(of.cell, "duckdb"))
+        if of is not Type.NUMERIC:
+            return held
+        # Exact numbers that DuckDB divides are doubles. A cell is read from a double's text, and has other last digits
+        # than the double itself. TYPEOF is a constant to DuckDB.
+        text = exp.TryCast(this=cast(copied(value), "VARCHAR"), to=data_type(of.cell, "duckdb"))
+        return case((_stored_as(value, "DOUBLE"), text), otherwise=held)
+
+    def converted(self, value: exp.Expr, own: Type, target: Type) -> exp.Expr:
+        if own is Type.NUMERIC and target is Type.FLOAT4:
+            # There is no cast of a BIGNUM to a FLOAT.
+            value = super().converted(value, own, Type.FLOAT8)
+        return super().converted(value, own, target)
 
     def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of.element is not None:
@@ -66,7 +84,8 @@ class DuckDB(Engine):
             return value if settled is element else _each(value, element, settled)
         if of is Type.INTERVAL:
             return _justified(value)
-        return super().key(value, of)
+        # The text of a real is no text of the double that its cell is.
+        return super().key(cast(value, "DOUBLE") if of in FLOATS else value, of)
 
     def searched(self, node: exp.Expr) -> exp.Expr:
         array = self.write(node.this)
@@ -138,7 +157,11 @@ class DuckDB(Engine):
         return exp.Anonymous(this="TRUNC", expressions=[value, *([number(places)] if places else [])])
 
     def decimal(self, value: exp.Expr) -> exp.Expr:
-        parts = [exp.Literal.string("%.15g"), cast(copied(value), "DOUBLE")]
+        # PostgreSQL takes six digits of a real.
+        size = case(
+            (_stored_as(value, "FLOAT"), exp.Literal.string("%.6g")), otherwise=exp.Literal.string("%.15g")
+        )
+        parts = [size, cast(copied(value), "DOUBLE")]
         digits = exp.Anonymous(this="PRINTF", expressions=parts)
         return cast(digits, self.numeric)
 
@@ -219,6 +242,12 @@ def era_last(text: exp.Expr) -> exp.Expr:
         expression=exp.Literal.string(" BC"),
     )
     return case((func("CONTAINS", text, copied(era)), without), otherwise=copied(text))
+
+
+def _stored_as(value: exp.Expr, name: str) -> exp.Expr:
+    """Whether DuckDB's own type of a value is called `name`."""
+    own = exp.Anonymous(this="TYPEOF", expressions=[copied(value)])
+    return exp.EQ(this=own, expression=exp.Literal.string(name))
 
 
 def _scaled(left: exp.Expr, right: exp.Expr) -> tuple[exp.Expr, exp.Expr]:

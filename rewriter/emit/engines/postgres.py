@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from math import inf
 
 from sqlglot import exp
 
@@ -19,7 +22,7 @@ from rewriter.emit.engines.parts import (
 )
 from rewriter.ir.relation import leaf
 from rewriter.ir.trees import and_, case, cast, coalesce, column, copied, func, or_, paren, select, walk
-from rewriter.ir.types import INTEGERS, SPAN, Type, type_named
+from rewriter.ir.types import FLOATS, INTEGERS, SPAN, Type, type_named
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
@@ -27,8 +30,15 @@ from rewriter.scalar.function_checks import whole_constant
 
 LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
+SMALLEST = "1e-38"
+"""What is divided by is at least this large: a chain of divisions by less could be beyond that as well."""
+MOST_PLACES = 38
+"""Digits behind the point of what is so large or 0; neither a parameter nor a part of a time has more."""
+_SIZED = re.compile(r"numeric\((\d+)(?:,(\d+))?\)")
 MOST_DIGITS = "1e131000"
 """A numeric has some 70 digits more."""
+FLOAT_ENDS = {Type.FLOAT4: ("1.5e-45", "3.4028234e38"), Type.FLOAT8: ("2e-323", "1.797693134862315e308")}
+"""Between them the size of an exact number is cast to a float without an error, if it is not zero."""
 LONG = frozenset({Type.TEXT, Type.TEXT_ARRAY, Type.JSON})
 """Types of stored values in expressions of texts that have no size."""
 LONGEST = 4 * LONGEST_COMPUTED
@@ -102,6 +112,19 @@ class Postgres(Engine):
         rounded = func("ROUND", copied(value), exp.Literal.number(10))
         return case((held, rounded))
 
+    def converted(self, value: exp.Expr, own: Type, target: Type) -> exp.Expr:
+        if target not in FLOATS:
+            return value
+        number = cast(copied(value), target.postgres)
+        if own is not Type.NUMERIC:
+            return number
+        size = exp.Abs(this=value)
+        ends = [_exact(end) for end in FLOAT_ENDS[target]]
+        between = exp.Between(this=size, low=ends[0], high=ends[1])
+        # NaN is greater than Infinity.
+        special = exp.GTE(this=copied(size), expression=_exact("Infinity"))
+        return when(or_(float_guards.zero(value), between, special), number)
+
     def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of is Type.NUMERIC:
             return exp.Anonymous(this="TRIM_SCALE", expressions=[value])
@@ -170,8 +193,40 @@ class Postgres(Engine):
     def bounded(self, node: exp.Expr) -> bool:
         """Whether a numeric has few digits by its type or because it is a constant."""
         if isinstance(node, exp.Column):
-            return "(" in self.relation.source(node.table).column(node.name).type
+            return self.sized_column(node) is not None
         return isinstance(node, (exp.Literal, exp.Parameter, exp.Extract, exp.Neg))
+
+    def sized_column(self, node: exp.Column) -> int | None:
+        """The digits behind the point of a column that has few in all by its type."""
+        found = _SIZED.fullmatch(self.relation.source(node.table).column(node.name).type)
+        if found is None or not int(found[2] or 0) <= int(found[1]) <= MOST_PLACES:
+            return None
+        return int(found[2] or 0)
+
+    def fine(self, divisor: exp.Expr) -> bool:
+        """Whether a divisor can be smaller than `SMALLEST`, and is no constant that is written down."""
+        while isinstance(divisor, (exp.Paren, exp.Neg)):
+            divisor = divisor.this
+        return not isinstance(divisor, exp.Literal) and self.places(divisor) > MOST_PLACES
+
+    def places(self, node: exp.Expr) -> float:
+        """How many digits a number has behind the point at most."""
+        node = node.unnest()
+        if self.type_of(node) in INTEGERS:
+            return 0
+        if isinstance(node, exp.Column):
+            found = self.sized_column(node)
+            return inf if found is None else found
+        if isinstance(node, exp.Literal) and not node.is_string:
+            return max(0, -int(Decimal(node.name).as_tuple().exponent))
+        if isinstance(node, (exp.Parameter, exp.Extract)):
+            return MOST_PLACES
+        if isinstance(node, (exp.Neg, exp.Abs)):
+            return self.places(node.this)
+        if isinstance(node, (exp.Add, exp.Sub, exp.Mod, exp.Mul)):
+            both = self.places(node.this), self.places(node.expression)
+            return sum(both) if isinstance(node, exp.Mul) else max(both)
+        return inf
 
     def promoted(self, part: Guarded, before: Type, after: Type) -> Guarded:
         if self.computed_in(before) == self.computed_in(after):
@@ -188,7 +243,10 @@ class Postgres(Engine):
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
         guards: tuple[exp.Expr, ...] = ()
-        if isinstance(node, (exp.Div, exp.Mod)):
+        if isinstance(node, exp.Div) and of is Type.NUMERIC and self.fine(node.expression):
+            # By a smaller divisor the quotient has up to 16,383 digits more: after some divisions, too many.
+            guards = (exp.GTE(this=exp.Abs(this=copied(parts[1])), expression=_exact(SMALLEST)),)
+        elif isinstance(node, (exp.Div, exp.Mod)):
             guards = (exp.NEQ(this=copied(parts[1]), expression=number(0)),)
         if isinstance(node, exp.Div) and of is Type.INT8:
             value: exp.Expr = exp.Anonymous(this="DIV", expressions=list(parts))

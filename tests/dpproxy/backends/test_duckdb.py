@@ -668,6 +668,53 @@ def test_a_unit_whose_collation_folds_texts_is_refused(tmp_path: Path) -> None:
         backend.close()
 
 
+@pytest.mark.parametrize(
+    ("unit", "leading"),
+    [
+        ("BIGINT", "UHUGEINT"),
+        ("DECIMAL(38,10)", "HUGEINT"),
+        ("BIGINT", "DECIMAL(38,20)"),
+        ("BIGINT", "HUGEINT"),
+    ],
+)
+def test_a_path_compares_numbers_without_an_error(tmp_path: Path, unit: str, leading: str) -> None:
+    with duckdb.connect(tmp_path / "wide.duckdb") as database:
+        database.execute(f"CREATE TABLE people (id {unit} PRIMARY KEY)")
+        database.execute(f"CREATE TABLE visits (person {leading})")
+        database.execute(f"CREATE TABLE calls (id {leading})")
+    toml = tmp_path / "dpproxy.toml"
+    people = '[backend]\nurl = "duckdb:///wide.duckdb"\n[tables.people]\nprivacy_unit = "id"\n'
+    for table, line in (
+        ("visits", 'privacy_unit_path = ["person -> people.id"]'),
+        ("calls", 'privacy_unit = "id"'),
+    ):
+        toml.write_text(f"{people}[tables.{table}]\n{line}\n")
+        config = load(toml)
+        backend = open_backend(config, slots=1)
+        if (unit, leading) == ("BIGINT", "HUGEINT"):
+            build_policy(config, backend.schema(), backend)
+        else:
+            with pytest.raises(ConfigError, match="give the columns one type"):
+                build_policy(config, backend.schema(), backend)
+        backend.close()
+
+
+def test_stored_times_that_are_read_as_one_are_no_keys(tmp_path: Path) -> None:
+    moments = ", ".join(f"(TIMESTAMP_NS '2024-01-01 00:00:00.00000000{n}', {n})" for n in (1, 2))
+    backend = made(
+        tmp_path,
+        "CREATE TABLE t (k TIMESTAMP_NS PRIMARY KEY, n INTEGER UNIQUE, UNIQUE (k, n));"
+        f"CREATE TABLE s (k TIMESTAMP_NS REFERENCES t); INSERT INTO t VALUES {moments}",
+    )
+    table, referring = (backend.schema().tables["public", name] for name in "ts")
+    assert (table.primary_key, table.unique, referring.foreign_keys) == (None, (("n",),), ())
+    read = public(Column("k", "timestamp without time zone"), Column("n", "integer"), name="t")
+    assert backend.repeats(read, ["k"])
+    assert not backend.repeats(read, ["k", "n"])
+    assert [row[0] for row in backend.read_public(read)] == ["2024-01-01 00:00:00"] * 2
+    backend.close()
+
+
 def test_a_path_is_followed_while_its_keys_are_kept_in_the_attached_file(tmp_path: Path) -> None:
     declared = shop.POLICY.replace("max_groups_per_unit", "max_rows_per_unit = 9\nmax_groups_per_unit")
     _, backend, policy = shop.opened(shop.make(tmp_path, declared))

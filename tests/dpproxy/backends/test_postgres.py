@@ -444,6 +444,7 @@ GROWN = f"replace(replace(replace(s, 'a', '{'x' * 100}'), 'x', '{'x' * 100}'), '
 WIDE = ", ".join(f"replace(y, 'x', '{chr(0x1F600 + n) * 10}')" for n in range(28))
 """More than a gigabyte in one row, if each had ten million characters."""
 CUT = ", ".join((f"left(s, {LONG})", f"right(s, {LONG})", f"substr(s, 1, {LONG})", "split_part(s, 'q', 1)"))
+TINY = f"i{' * 1e-300' * 50}"
 LAST = ", ".join(f"max({c}) OVER (PARTITION BY id) AS {c}" for c in "abcd")
 RAISING = (
     f"SELECT count(*) FROM (SELECT id, sum({LARGE}) AS y FROM t WHERE s = 'aaa' GROUP BY id) x WHERE y > 3",
@@ -472,6 +473,12 @@ RAISING = (
     f"SELECT count(*) FROM (SELECT id, count(DISTINCT x) AS r FROM (SELECT id, x, {LAST} FROM wide) y "
     "WHERE a <> 'q' AND b <> 'q' AND c <> 'q' AND d <> 'q' GROUP BY id) z",
     "SELECT count(DISTINCT x) FROM named",
+    f"SELECT count(1{' / y' * 9}) FROM (SELECT id, max({TINY}) AS y FROM t GROUP BY id) x",
+    f"SELECT sum(1{' / y' * 9}) FROM (SELECT id, max({TINY}) OVER (PARTITION BY id) AS y FROM t) x",
+    f"SELECT sum(i{' / n' * 11}), count(i{' / (n * 0.5)' * 9}) FROM t",
+    "SELECT sum(f), avg(f), stddev(f), max(f) FROM t WHERE f BETWEEN -1e30 AND 1e30",
+    "SELECT corr(f, i), percentile_cont(0.5) WITHIN GROUP (ORDER BY f) FROM t WHERE f BETWEEN -1e30 AND 1e30",
+    "SELECT sum(least(greatest(i::float8 * 1e-300 * 1e-21, -1e10), 1e10)) FROM t",
 )
 """Statements at which PostgreSQL would raise for the extreme rows below or, with what they multiply, for any row."""
 
@@ -480,7 +487,8 @@ def test_no_row_makes_postgresql_raise(server: Databases, tmp_path: Path) -> Non
     """Whether a query fails would be an exact answer about the person whose row it is."""
     database = server.make(
         [
-            "CREATE TABLE t (id bigint, i int, n numeric, s text, d date, ts timestamp)",
+            "CREATE TABLE t (id bigint, i int, n numeric, s text, d date, ts timestamp, f double precision)",
+            "INSERT INTO t VALUES (7, 5, 5, 'aaa', NULL, NULL, 5e-324), (7, 5, 5, 'aaa', NULL, NULL, 'NaN')",
             "INSERT INTO t SELECT g, 5, 5, 'aaa', '2020-01-02', '2020-01-02' FROM generate_series(1, 300) g",
             "CREATE TABLE long (id bigint, s text)",
             f"INSERT INTO long VALUES (7, repeat('ö', {LONG})), (8, repeat('a', 100))",
