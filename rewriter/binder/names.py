@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.relation import Field, Relation
-from rewriter.ir.trees import copied, folded
+from rewriter.ir.trees import cast, copied, folded
 from rewriter.refusal import Refusal
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.iso8601 import plain_times
@@ -55,16 +55,16 @@ def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp
     if isinstance(node, exp.Column):
         return lookup(node, relation, outer)
     if isinstance(node, exp.Paren):
-        inner = _resolved(node.this, relation, outer)
+        inner = _part(node.this, relation, outer)
         return (
             inner
             if isinstance(inner, (exp.Column, exp.Literal, exp.Parameter))
             else exp.paren(inner, copy=False)
         )
     parts = {
-        key: _resolved(value, relation, outer)
+        key: _part(value, relation, outer)
         if isinstance(value, exp.Expr)
-        else [_resolved(v, relation, outer) if isinstance(v, exp.Expr) else v for v in value]
+        else [_part(v, relation, outer) if isinstance(v, exp.Expr) else v for v in value]
         if isinstance(value, list)
         else value
         for key, value in node.args.items()
@@ -73,6 +73,14 @@ def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp
     bare.type, bare.comments = node.type, node.comments
     bare._meta = dict(node._meta) if node._meta else None
     return bare
+
+
+def _part(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:
+    found = _resolved(node, relation, outer)
+    if isinstance(node, exp.Column) and isinstance(found, exp.Literal) and found.is_string:
+        # A column of texts, not a constant whose type is that of its surroundings.
+        return cast(found, "TEXT")
+    return found
 
 
 def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None) -> exp.Expr:

@@ -130,6 +130,8 @@ def common(types: Collection[Type]) -> Type:
     found = [one for one in types if one is not Type.LITERAL]
     if not found:
         return Type.TEXT
+    if DATED.issuperset(found):
+        return next(of for of in (Type.TIMESTAMPTZ, Type.TIMESTAMP, Type.DATE) if of in found)
     if not NUMBERS.issuperset(found):
         return found[0] if len({one.family for one in found}) == 1 else Type.OTHER
     if FLOATS.intersection(found):
@@ -149,7 +151,7 @@ def moved(left: Type, right: Type, *, subtracted: bool) -> Type:
         return Type.INTERVAL
     if right is Type.INTERVAL or (left is Type.INTERVAL and not subtracted):
         of = left if right is Type.INTERVAL else right
-        return Type.TIMESTAMP if of is Type.DATE else of
+        return {Type.DATE: Type.TIMESTAMP, Type.TIME: Type.OTHER}.get(of, of)
     if left is Type.DATE and right in INTEGERS:
         return Type.DATE
     return Type.DATE if right is Type.DATE and left in INTEGERS and not subtracted else Type.OTHER

@@ -455,8 +455,22 @@ def named(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
 
 
 def alike(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
-    types = {of(p) for p in (part.this, *part.expressions)} - {Type.LITERAL}
-    return None if len({one.family for one in types}) <= 1 or types <= NUMBERS else "of different types"
+    return _one_of([part.this, *part.expressions], of)
+
+
+def branches(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    default = part.args.get("default")
+    return _one_of([*(i.args["true"] for i in part.args["ifs"]), *([] if default is None else [default])], of)
+
+
+def _one_of(values: list[exp.Expr], of: Of) -> str | None:
+    """Why a value cannot be one of several: engines convert values of other types than these as rows have them."""
+    types = {of(value) for value in values} - {Type.LITERAL}
+    return None if len(types) <= 1 or types <= NUMBERS or types <= DATED else "of different types"
+
+
+def typed(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
+    return "of a constant without a type" if of(part.this) is Type.LITERAL else None
 
 
 def interval(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:

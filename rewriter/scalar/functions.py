@@ -16,7 +16,7 @@ from sqlglot import exp
 from rewriter.effort import spend
 from rewriter.ir.parameter import Parameters
 from rewriter.ir.trees import kinds
-from rewriter.ir.types import CASTS, DATED, Type, common, moved
+from rewriter.ir.types import CASTS, DATED, SPAN, Type, common, moved
 from rewriter.refusal import Refusal
 from rewriter.scalar import function_checks as checks
 from rewriter.scalar import function_domains as domains
@@ -137,6 +137,13 @@ def _same(node: exp.Expr, of: Of) -> Type:
     return of(node.this)
 
 
+def _negative(node: exp.Expr, of: Of) -> Type:
+    # PostgreSQL reads the sign of a constant before its type: the least integer is one.
+    whole = isinstance(node.this, exp.Literal) and not node.this.is_string and node.this.this.isdigit()
+    held = [of for of in (Type.INT4, Type.INT8) if whole and int(node.this.this) <= SPAN[of]]
+    return held[0] if held else of(node.this)
+
+
 def _sum(node: exp.Expr, of: Of) -> Type:
     left, right = of(node.this), of(node.expression)
     if {left, right} & (DATED | {Type.INTERVAL}):
@@ -248,7 +255,7 @@ FUNCTIONS = (
     F(
         exp.Neg,
         written="-",
-        result=_same,
+        result=_negative,
         operands=_first,
         check=checks.arithmetic,
         strict=True,
@@ -312,6 +319,7 @@ FUNCTIONS = (
         "CASE",
         None,
         _branches,
+        check=checks.branches,
         folds=True,
         range=ranges.branches,
         values=domains.branches,
@@ -323,11 +331,22 @@ FUNCTIONS = (
         "",
         None,
         _all,
+        check=checks.alike,
         folds=True,
         range=ranges.any_of,
         form="branches",
     ),
-    F(exp.Nullif, BOTH, "", _same, _first, folds=True, range=ranges.first, form="nullif"),
+    F(
+        exp.Nullif,
+        BOTH,
+        "",
+        _same,
+        _first,
+        check=checks.typed,
+        folds=True,
+        range=ranges.first,
+        form="nullif",
+    ),
     F(exp.Lower, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.Upper, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.MD5, result=Type.TEXT, check=checks.text, strict=True, folds=True),

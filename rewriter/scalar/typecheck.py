@@ -106,8 +106,12 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
     nodes = walk(node)
     spend(len(nodes))
     for part in nodes:
-        if type(part) in COMPARISONS:
+        if type(part) in COMPARISONS or isinstance(part, exp.Nullif):
             _check_compared(part, types)
+        elif isinstance(part, (exp.Case, exp.Coalesce, exp.Greatest, exp.Least)):
+            of = types.of(part)
+            if not all(_spelt(value, of, parameters) for value in BY_TYPE[type(part)].parts(part)):
+                raise _unreadable(part)
         if isinstance(part, (exp.And, exp.Or, exp.Not)):
             for operand in part.iter_expressions():
                 _check_truth(operand, types)
@@ -152,7 +156,7 @@ def written_size(node: exp.Expr) -> tuple[int, int]:
         return 1 + values, guards
     if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs)):
         return 1 + values, guards + 8 * (1 + values)
-    if type(node) in CHECKED:
+    if type(node) in CHECKED and not isinstance(node, (exp.Case, exp.Coalesce, exp.Nullif)):
         return 1 + _copies(node) * (values + guards), 0
     return 1 + values + guards, 0
 
@@ -190,15 +194,17 @@ def readable(part: exp.Expr, types: Types) -> bool:
     """Whether DuckDB reads the constants of a comparison as PostgreSQL does."""
     compared = operands(part)
     found = {types.of(o) for o in compared} - TEXTUAL
-    for operand in compared:
-        constant = operand.unnest()
-        alike = True
-        if isinstance(constant, exp.Literal) and constant.is_string:
-            alike = all(spelt(constant.this, of) for of in found)
-        elif isinstance(constant, exp.Parameter):
-            alike = types.parameters[int(constant.name) - 1].meets(spelt, types.of(constant))
-        if not alike:
-            return False
+    return all(_spelt(operand, of, types.parameters) for operand in compared for of in found or {Type.TEXT})
+
+
+def _spelt(value: exp.Expr, of: Type, parameters: Parameters) -> bool:
+    """Whether a value is no constant, or one that every engine reads as the same value of a type."""
+    constant = value.unnest()
+    if isinstance(constant, exp.Literal) and constant.is_string:
+        return spelt(constant.this, of)
+    if isinstance(constant, exp.Parameter):
+        parameter = parameters[int(constant.name) - 1]
+        return parameter.meets(spelt, type_named(parameter.type))
     return True
 
 

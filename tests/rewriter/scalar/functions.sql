@@ -410,3 +410,8 @@ b between (i4 in (1, 2)) and (b or b)
 position((s || z) in (upper(s) || z))
 i4 between (i2 & 3) and i8
 b between (i4 between 1 and 3) and b
+abs(nullif(-2147483648, i4))
+-(case when b then -9223372036854775808 end)
+(case when b then -9223372036854775808 end) * 2
+case when b then d else coalesce(ts, tz) end
+nullif(d, ts)
