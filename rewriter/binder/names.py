@@ -77,10 +77,12 @@ def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp
 
 def _part(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:
     found = _resolved(node, relation, outer)
-    if isinstance(node, exp.Column) and isinstance(found, exp.Literal) and found.is_string:
-        # A column of texts, not a constant whose type is that of its surroundings.
-        return cast(found, "TEXT")
-    return found
+    return of_a_column(found) if isinstance(node, exp.Column) else found
+
+
+def of_a_column(value: exp.Expr) -> exp.Expr:
+    """What a column is: a constant of a subquery is a text, not one whose type is that of its surroundings."""
+    return cast(value, "TEXT") if isinstance(value, exp.Literal) and value.is_string else value
 
 
 def lookup(column: exp.Column, relation: Relation, outer: Relation | None = None) -> exp.Expr:

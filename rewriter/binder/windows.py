@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from rewriter.binder.composite_units import per_unit
 from rewriter.binder.contribution_bounds import one_row_per_unit
-from rewriter.binder.names import item_name, output_name, plainly, resolve, starred
+from rewriter.binder.names import item_name, of_a_column, output_name, plainly, resolve, starred
 from rewriter.binder.output_columns import computed_column, refuse_intervals, row_column
 from rewriter.binder.rejections import mixes, stored_column, top_values
 from rewriter.binder.subquery_source import derived_source
@@ -128,7 +128,7 @@ class Windows:
                     function.args["default"],
                     "Leave it out: COALESCE around the window gives a default.",
                 )
-            moved = type(function)(this=self.base(function.this))
+            moved = type(function)(this=of_a_column(self.base(function.this)))
             moved.set("offset", None if offset is None else offset.copy())
             return moved
         if isinstance(function, exp.Ntile):
@@ -146,7 +146,7 @@ class Windows:
             raise _open(
                 "DISTINCT in a window", function, "Leave it out, or group by the privacy unit in a subquery."
             )
-        value = self.base(function.this)
+        value = of_a_column(self.base(function.this))
         return type(function)(this=value if only is None else exp.case().when(only, value))
 
 

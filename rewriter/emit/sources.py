@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from rewriter.binder.listed_rows import in_postgres
+from rewriter.binder.names import of_a_column
 from rewriter.canonical.normalize import canonical
 from rewriter.emit.context import Context
 from rewriter.emit.enforcement import check_window
@@ -177,7 +178,7 @@ def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
         return _aggregate(emitter, function, relation, over)
     if isinstance(function, exp.Expr) and function.this is not None and not isinstance(function, exp.Ntile):
         function = copied(function)
-        function.set("this", _settled(emitter, window.this.this, relation))
+        function.set("this", of_a_column(_settled(emitter, window.this.this, relation)))
     return over(function)
 
 

@@ -13,6 +13,10 @@ SMALL_NUMBER = re.compile(r"\d{1,15}(\.\d{1,10})?")
 """A constant that every integer can be compared with as a DECIMAL of 38 digits."""
 
 
+CONVERTED = frozenset({Type.NUMERIC, Type.NUMERIC_ARRAY, Type.OTHER, Type.OTHER_ARRAY})
+"""Types that stand for several of DuckDB's, one of which may not hold a value of another."""
+
+
 def alike_operands(comparison: exp.Expr, types: Types) -> bool:
     """Whether a comparison converts constants only, or numbers to DOUBLE."""
     compared = operands(comparison)
@@ -27,4 +31,4 @@ def alike(types: set[Type]) -> bool:
     (True, False)
     """
     one = len({found.family for found in types}) == 1
-    return types <= INTEGERS | FLOATS or (one and not types & {Type.NUMERIC, Type.OTHER})
+    return types <= INTEGERS | FLOATS or (one and not types & CONVERTED)

@@ -25,7 +25,7 @@ _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6})
 SPELLINGS = {
     "int": r"-?\d{1,19}",
     "float": r"-?(\d+(\.\d+)?(e[+-]?\d+)?|nan|infinity)",
-    "number": r"-?(\d+(\.\d+)?|nan|infinity)",
+    "number": r"-?\d+(\.\d+)?",
     "bool": "t|f|true|false",
     "date": rf"{_DATE}|-?infinity",
     "timestamp": rf"{_DATE}( {_TIME})?|-?infinity",
@@ -37,6 +37,10 @@ SPELLINGS = {
 """How a constant of a family of types is spelt that PostgreSQL and DuckDB read alike; DuckDB would raise at many
 others, but only where a row reaches it: the error would reveal that there is one."""
 
+WHOLE = re.compile(r"-?\d{1,28}(\.\d+)?")
+"""Exact numbers that do not end an engine's type for them."""
+UNCOMPARED = frozenset({Type.JSON_ARRAY, Type.OTHER_ARRAY})
+"""PostgreSQL finds out that elements cannot be compared when a row has some."""
 MOST_DIGITS = 38
 MOST_WRITTEN = 50_000
 """Nodes of an expression as a backend gets it."""
@@ -110,8 +114,13 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
             _check_compared(part, types)
         elif isinstance(part, (exp.Case, exp.Coalesce, exp.Greatest, exp.Least)):
             of = types.of(part)
-            if not all(_spelt(value, of, parameters) for value in BY_TYPE[type(part)].parts(part)):
+            values = [value.unnest() for value in BY_TYPE[type(part)].parts(part)]
+            if any(_bare(value) and not (of.enumerable and spelt(value.this, of)) for value in values):
                 raise _unreadable(part)
+        if isinstance(part, exp.Column) and types.of(part) in UNCOMPARED:
+            raise not_allowed(part, "of this type")
+        if _typed(part) and not _compared(part) and not _alone(part, types):
+            raise _unreadable(part)
         if isinstance(part, (exp.And, exp.Or, exp.Not)):
             for operand in part.iter_expressions():
                 _check_truth(operand, types)
@@ -208,6 +217,43 @@ def _spelt(value: exp.Expr, of: Type, parameters: Parameters) -> bool:
     return True
 
 
+def _bare(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and node.is_string
+
+
+def _typed(node: exp.Expr) -> bool:
+    """Whether a node is a constant with a type of its own."""
+    return isinstance(node, exp.Parameter) or (isinstance(node, exp.Cast) and _bare(node.this.unnest()))
+
+
+def _compared(node: exp.Expr) -> bool:
+    """Whether a node is an operand of a comparison, whose check is another: DuckDB's SQL has a TRY around it."""
+    above = node.parent
+    while isinstance(above, (exp.Paren, exp.Any, exp.All)):
+        above = above.parent
+    return type(above) in COMPARISONS
+
+
+def _alone(constant: exp.Expr, types: Types) -> bool:
+    """Whether every engine reads a constant with a type where it is not compared; others than these have checks of
+    the functions that take them."""
+    of = types.of(constant)
+    if not of.enumerable and of.element is None:
+        return True
+    if isinstance(constant, exp.Parameter):
+        return types.parameters[int(constant.name) - 1].meets(settled, of)
+    return settled(constant.this.unnest().this, of)
+
+
+def settled(text: str, of: Type) -> bool:
+    """Whether every engine holds a text as the same value of a type.
+
+    >>> settled("0.5", Type.NUMERIC), settled("nan", Type.NUMERIC), settled("9" * 29, Type.NUMERIC)
+    (True, False, False)
+    """
+    return spelt(text, of) and (of is not Type.NUMERIC or WHOLE.fullmatch(text) is not None)
+
+
 def _short(number: str) -> bool:
     return len(number) <= MOST_DIGITS
 
@@ -220,7 +266,7 @@ def spelt(text: str, of: Type) -> bool:
     """
     if of.element is not None:
         listed = elements(text, dimensions=1)
-        return listed is not None and all(one is None or spelt(one, of.element) for one in listed)
+        return listed is not None and all(one is None or settled(one, of.element) for one in listed)
     if of is Type.INTERVAL:
         return measured(text) is not None
     spelling = SPELLINGS.get(of.family)

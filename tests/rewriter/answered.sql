@@ -197,3 +197,4 @@ SELECT COUNT(*) FROM (SELECT user_id, row_number() OVER ("W") AS k FROM events W
 SELECT COUNT(*) FILTER (WHERE (birth_year, country) >= (1980, 'FR')), COUNT(*) FROM users
 SELECT e.action, COUNT(*) FROM users u JOIN events e ON (e.user_id, 2) = (u.user_id, 2) AND (u.birth_year, e.action) IN ((1980, 'like'), (1990, 'share')) GROUP BY 1
 SELECT COUNT(*) FROM users WHERE (birth_year + 0.000000000000000000000000001) * (birth_year + 0.000000000000000000000000001) > 3900000
+SELECT COUNT(*) FROM (SELECT user_id, LEAD(c2) OVER (PARTITION BY user_id ORDER BY action) AS x FROM (SELECT DISTINCT user_id, action, 'Nurse' AS c2 FROM events WHERE user_id <= 120) t) q WHERE x = 'Nurse'

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from sqlglot import exp, parse_one
@@ -17,7 +18,9 @@ from rewriter.ir.measure import Count, Moment
 from rewriter.ir.relation import Relation, Source, leaf
 from rewriter.logical.plan import AggregateNode, LogicalPlan
 from rewriter.logical.split import split_query
+from rewriter.policy import Column
 from rewriter.refusal import Refusal
+from rewriter.scalar.typecheck import check
 from rewriter.statements.classify import Verdict, classify
 from tests.rewriter.queries import ANSWERED
 from tests.rewriter.shop import POLICY, USERS
@@ -87,3 +90,10 @@ def test_what_the_analysis_misses_is_not_written() -> None:
     emitter.written(leaf("t0", "signup_date"), relation)
     with pytest.raises(Refusal, match="not allowed on private rows"):
         emitter.written(exp.cast(leaf("t0", "country"), "date"), relation)
+
+
+def test_elements_without_an_order_are_not_computed_with() -> None:
+    table = replace(USERS, columns=(*USERS.columns, Column("tags", "json[]")))
+    relation = Relation((Source("t0", table, True),))
+    with pytest.raises(Refusal, match="of this type"):
+        check(exp.Max(this=leaf("t0", "tags")), relation, ())

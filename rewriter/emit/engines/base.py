@@ -45,7 +45,7 @@ from rewriter.ir.trees import (
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, STAMPS, TEXTUAL, Type, common
 from rewriter.policy import Column, Table
 from rewriter.scalar import float_guards, regexp, time_format, time_zones
-from rewriter.scalar.comparable import alike_operands
+from rewriter.scalar.comparable import CONVERTED, alike_operands
 from rewriter.scalar.function_checks import bins, constant_text, whole_constant
 from rewriter.scalar.functions import BY_TYPE, COMPARISONS, LOGICAL
 from rewriter.scalar.interval import interval_text
@@ -318,7 +318,7 @@ class Engine(ABC):
         if function.form == "cast":
             return not isinstance(node.this, exp.Literal) and self.type_of(node.this).family != of.family
         if function.form in ("branches", "nullif"):
-            return of in FLOATS | {Type.NUMERIC, Type.OTHER}
+            return of in FLOATS | CONVERTED
         return function.form != "date_form" or of not in INTEGERS
 
     def tried(self, written: exp.Expr, node: exp.Expr) -> exp.Expr:
@@ -595,12 +595,11 @@ class Engine(ABC):
         """An operator on bits in parentheses: engines disagree on which of them comes first."""
 
         def held(part: exp.Expr) -> exp.Expr:
-            inner = part.unnest()
-            summed = isinstance(inner, exp.Column) and self.relation.source(inner.table).derived is not None
-            if not summed or self.type_of(inner) is not Type.INT8:
+            summed = any(self.relation.source(c.table).derived is not None for c in walk(part, exp.Column))
+            if not summed or self.type_of(part) is not Type.INT8:
                 return self.write(part)
             # A unit's sum of integers is computed as a decimal.
-            return self.to_integer(exp.cast(copied(inner), "BIGINT"), Type.INT8)
+            return self.to_integer(exp.cast(copied(part), "BIGINT"), Type.INT8)
 
         return paren(rebuilt(node, held))
 
