@@ -2,6 +2,7 @@
 
 Lines can be had by writing them longer or shorter. So what counts is logical statements, as the parser sees them,
 without docstrings, and rows: the elements of tuples, lists, sets and dictionaries that a module or a class holds.
+What grew, and why: docs/decisions/the-rewriter-grew.md.
 """
 
 from __future__ import annotations
