@@ -38,9 +38,9 @@ SPELLINGS = {
 others, but only where a row reaches it: the error would reveal that there is one."""
 
 WHOLE = re.compile(r"-?\d{1,28}(\.\d+)?")
-"""Exact numbers that do not end an engine's type for them."""
+"""Exact numbers that fit the exact type of every engine."""
 UNCOMPARED = frozenset({Type.JSON_ARRAY, Type.OTHER_ARRAY})
-"""PostgreSQL finds out that elements cannot be compared when a row has some."""
+"""PostgreSQL finds out only when two values meet that such elements cannot be compared."""
 MOST_DIGITS = 38
 MOST_WRITTEN = 50_000
 """Nodes of an expression as a backend gets it."""
@@ -119,7 +119,7 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
                 raise _unreadable(part)
         if isinstance(part, exp.Column) and types.of(part) in UNCOMPARED:
             raise not_allowed(part, "of this type")
-        if _typed(part) and not _compared(part) and not _alone(part, types):
+        if _typed(part) and not _held(part, types):
             raise _unreadable(part)
         if isinstance(part, (exp.And, exp.Or, exp.Not)):
             for operand in part.iter_expressions():
@@ -227,18 +227,20 @@ def _typed(node: exp.Expr) -> bool:
 
 
 def _compared(node: exp.Expr) -> bool:
-    """Whether a node is an operand of a comparison, whose check is another: DuckDB's SQL has a TRY around it."""
+    """Whether a node is an operand of a comparison."""
     above = node.parent
     while isinstance(above, (exp.Paren, exp.Any, exp.All)):
         above = above.parent
     return type(above) in COMPARISONS
 
 
-def _alone(constant: exp.Expr, types: Types) -> bool:
-    """Whether every engine reads a constant with a type where it is not compared; others than these have checks of
-    the functions that take them."""
+def _held(constant: exp.Expr, types: Types) -> bool:
+    """Whether every engine holds a constant with a type. Intervals, bytes and json have checks of the functions that
+    take them, and parameters that are compared the check of comparisons."""
     of = types.of(constant)
-    if not of.enumerable and of.element is None:
+    if (not of.enumerable and of.element is None) or (
+        isinstance(constant, exp.Parameter) and _compared(constant)
+    ):
         return True
     if isinstance(constant, exp.Parameter):
         return types.parameters[int(constant.name) - 1].meets(settled, of)
