@@ -15,7 +15,6 @@ from mechanisms.correlated_counts import CorrelatedCounts, price_of_one
 from mechanisms.histogram import Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.numeric import ClampedSum
-from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.square_root import MOST_TIMES, UnknownDomainSquareRoot
 from mechanisms.top_counts import TopCounts
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
@@ -47,7 +46,6 @@ class MechanismSettings:
         noise: the noise of releases that exist with both kinds.
         spend: what the analyst asks for, None for the default.
         d_bar: the least number of elements of an unknown domain that can be released.
-        most_groups: how many groups of a restricted unknown domain are fetched, all of them; 0 for the largest alone.
         paper: whether only the mechanisms of the papers answer.
 
     ValueError for parameters out of range.
@@ -58,7 +56,6 @@ class MechanismSettings:
     noise: Literal["gaussian", "laplace"]
     spend: Literal["accurate", "cheap"] | None
     d_bar: int
-    most_groups: int = 0
     paper: bool = False
 
     def __post_init__(self) -> None:
@@ -66,8 +63,6 @@ class MechanismSettings:
         if self.delta_per != 0:
             check_delta(self.delta_per)
         check_bounds(d_bar=self.d_bar)
-        if self.most_groups != 0:
-            check_bounds(most_groups=self.most_groups)
         if self.noise not in ("gaussian", "laplace") or self.spend not in ("accurate", "cheap", None):
             raise ValueError("unknown noise or spend")
 
@@ -192,8 +187,6 @@ def _unknown(
     if delta_per == 0:
         raise NoMechanism("an unknown domain needs a delta_per above 0")
     d_bar = max(10 * (k or 0), settings.d_bar)
-    if delta0 is not None and settings.most_groups:
-        return PositiveHistogram(eps_per, delta_per, tau, delta0, settings.most_groups, settings.noise)
     if delta0 is not None:
         restricted = UnkGauss if settings.noise == "gaussian" else UnkLap
         return restricted(eps_per, delta_per, tau, delta0, d_bar)

@@ -36,6 +36,8 @@ SMALLEST_RHO, LARGEST_RHO = Fraction(1, 10**12), Fraction(1000)
 SMALLEST_DELTA = Fraction(1, 1 << 200)
 SHARES = Fraction(1, 13), Fraction(3, 13), Fraction(9, 13)
 """What the rounds of DP-SIPS spend of rho and delta."""
+LOOKED_AT = 10
+"""Items that a person may choose from, for each one that gets weight, where items are set aside."""
 BEHIND = 2
 """An item is set aside whose noisy weight is so many standard deviations below the last round's threshold."""
 
@@ -173,6 +175,16 @@ class WeightedGaussian:
         """No count is shown."""
 
     @property
+    def largest(self) -> int | None:
+        """To how many items each person's set is cut before the first round, None for any number."""
+        return None
+
+    @property
+    def most_rows(self) -> int:
+        """By how many labels one person changes what is handed over in a round."""
+        return self.delta0
+
+    @property
     def threshold(self) -> int:
         """The last round's, in 2^-20."""
         return self.rounds[-1].threshold
@@ -190,6 +202,7 @@ class WeightedGaussian:
     def release(self, sets: ItemSets, stream: Stream) -> Release:
         """Release items by number, round after round, ascending; ValueError where a person has an item twice."""
         sets.check_distinct()
+        sets = sets if self.largest is None else sets.capped(self.largest)
         chosen = [np.empty(0, dtype=np.int64)]
         for i, this in enumerate(self.rounds):
             weights = this.weights(sets)
@@ -223,7 +236,8 @@ class PrunedSips(DPSips):
     >>> [this.aside and round(this.aside / 2**20, 3) for this in mechanism.rounds]
     [-0.102, 1.588, None]
 
-    Parameters, price and errors as for DPSips; `floor` must be 1. partition_selection.md, Theorem 4; why:
+    Parameters, price and errors as for DPSips; `floor` must be 1. Each person's set is cut to 10 `delta0` items first,
+    so that one person hands over no more. partition_selection.md, Theorem 4; why:
     docs/decisions/selection-sets-groups-aside.md.
     """
 
@@ -234,7 +248,16 @@ class PrunedSips(DPSips):
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
-        return (*super().parameters, ("aside", "; ".join(str(this.aside) for this in self.rounds)))
+        aside = "; ".join(str(this.aside) for this in self.rounds)
+        return (*super().parameters, ("aside", aside), ("largest", str(self.largest)))
+
+    @property
+    def largest(self) -> int:
+        return LOOKED_AT * self.delta0
+
+    @property
+    def most_rows(self) -> int:
+        return self.largest
 
     @cached_property
     def rounds(self) -> tuple[WeightRound, ...]:

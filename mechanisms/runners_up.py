@@ -12,13 +12,12 @@ from mechanisms.correlated_counts import CorrelatedCounts, price_of_one
 from mechanisms.histogram import Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.partition_selection import WeightedGaussian
-from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.top_counts import TopCounts
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 
 OF_RANKS = math.pi**2 / 24
 """The variance of the Gumbel noise that orders groups, in those of a single count's Gaussian noise for one unit."""
-COMPARED = KnownGauss | CorrelatedCounts | UnkGauss | PositiveHistogram | TOP_K
+COMPARED = KnownGauss | CorrelatedCounts | UnkGauss | TOP_K
 """Mechanisms whose noise others could have."""
 
 
@@ -41,8 +40,7 @@ def runners_up(
         tau: the most one unit changes a count.
 
     Laplace noise has twice the variance of Gaussian noise at one price. Groups that are found by weights cost a unit
-    more. PositiveHistogram costs what UnkGauss costs, but its groups come out of fewer units. Nothing where the noise
-    is not known before, as of totals that are clipped.
+    more. Nothing where the noise is not known before, as of totals that are clipped.
     """
     one = float(2 * tau / settings.eps_per)
     shown = math.inf if chosen.stddev is None else (chosen.stddev / one) ** 2
@@ -52,7 +50,7 @@ def runners_up(
         by_rank = KnownGumb if cells else UnkGumb
         prices[by_rank.__name__] = ranks.k * (1 + 2 / shown) + (not cells)
         shown, delta0 = min(shown, OF_RANKS), None
-    if isinstance(chosen, (UnkGauss, PositiveHistogram)) and chosen.noise_family == "gaussian":
+    if isinstance(chosen, UnkGauss):
         assert delta0 is not None
         prices[UnkGauss.__name__] = delta0 / shown
         prices[UnkLap.__name__] = 2 * delta0 / shown

@@ -166,32 +166,6 @@ def gaussian_threshold(sigma_squared: Fraction, tau: int, delta0: int, delta: Fr
 
 
 @lru_cache(maxsize=256)
-def positive_laplace_threshold(scale: Fraction, tau: int, delta0: int, delta: Fraction) -> int:
-    """Give PositiveHistogram's T for Laplace noise: the smallest integer with delta0 Pr[X > T - tau] <= delta.
-
-    >>> positive_laplace_threshold(Fraction(40, 3), 1, 1, Fraction(1, 10**10))
-    299
-
-    Arguments and errors as for `laplace_threshold`.
-    """
-    _not_too_small(delta / delta0)
-    return tau + _smallest(lambda n: delta0 * laplace_tail(scale, n) <= delta)
-
-
-@lru_cache(maxsize=256)
-def positive_gaussian_threshold(sigma_squared: Fraction, tau: int, delta0: int, delta: Fraction) -> int:
-    """Give PositiveHistogram's T for Gaussian noise: the smallest integer with delta0 Pr[X > T - tau] <= delta.
-
-    >>> positive_gaussian_threshold(Fraction(1600, 9), 1, 1, Fraction(1, 10**10))
-    86
-
-    Arguments and errors as for `gaussian_threshold`.
-    """
-    _not_too_small(delta / delta0)
-    return tau + _smallest(lambda n: delta0 * gaussian_tail(sigma_squared, n) <= delta)
-
-
-@lru_cache(maxsize=256)
 def gaussian_sum_threshold(sigma_squared: Fraction, terms: int, tau: int, times: int, delta: Fraction) -> int:
     """Give the continual T: the smallest integer with times Pr[X_1 + ... + X_terms > T - tau] <= delta.
 

@@ -77,14 +77,6 @@ def fetched_counts(histogram: Histogram, fetch: int) -> Counts:
     return padded
 
 
-def all_counts(histogram: Histogram, most: int) -> Counts:
-    """Give the counts of every group, in any order; ValueError where there are more than `most` or some are missing."""
-    _check_counts(histogram.counts)
-    if not histogram.complete or len(histogram.counts) > most:
-        raise ValueError("more rows than the cap: not every group was fetched")
-    return histogram.counts
-
-
 def _check_counts(counts: Counts) -> None:
     if counts.dtype != np.int64 or counts.ndim != 1:
         raise ValueError("counts must be int64, one a row")

@@ -116,6 +116,7 @@ class HistogramQuery:
         sql: the text.
         arrays: the parameters $1.., lists of text.
         rank_key: the last parameter is the secret key of the rank.
+        most: the most rows that there can be, by public numbers; None where they are as many as units bring.
         integers: every column is an integer.
         unique: the columns along privacy unit paths that must be unique while the query runs. If a value repeated, a
             row would belong to two units.
@@ -127,7 +128,7 @@ class HistogramQuery:
     sql: str
     arrays: tuple[Iterable[str | None], ...] = field(repr=False)
     rank_key: bool
-    limit: int | None
+    most: int | None
     integers: bool = False
     unique: frozenset[UniqueKey] = frozenset()
     trials: frozenset[str] = frozenset()

@@ -206,6 +206,12 @@ class Fetched:
     columns: tuple[Sequence[object], ...]
     rows: int
 
+    def first(self, most: int) -> Fetched:
+        """The first `most` rows."""
+        if self.rows <= most:
+            return self
+        return Fetched(tuple(column[:most] for column in self.columns), most)
+
     def counts(self, position: int) -> Counts:
         """Column `position` (from 0) as int64, shape (rows,); raises BackendError for what does not fit.
 
@@ -255,14 +261,11 @@ class Fetched:
 class Slot(AbstractContextManager["Slot"], Protocol):
     """An open way to the backend; leaving it gives the slot back."""
 
-    def fetch(
-        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
-    ) -> Fetched:
-        """Runs a histogram query.
+    def fetch(self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, most: int) -> Fetched:
+        """Runs a histogram query: its first `most` rows, and one more that shows that there are more.
 
-        `rank_key` is the secret of the keyed order, bound last where the query wants it. Raises
-        BackendError (also for more than `max_rows` rows, and where `query.unique` does not hold for what the query
-        reads), Cancelled.
+        `rank_key` is the secret of the keyed order, bound last where the query wants it. Raises BackendError (also
+        where `query.unique` does not hold for what the query reads), Cancelled.
         """
 
 

@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 
 from mechanisms.count_release import PrivateCountRelease
 from mechanisms.partition_selection import LARGEST_RHO, SHARES, SMALLEST_RHO
+from mechanisms.row_cap import KEPT
 from mechanisms.validation import LARGEST_EPSILON, SMALLEST_DELTA
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def _information(privacy: Privacy) -> Iterator[str]:
     """Counts of groups without LIMIT, and lists of groups, spend an allowance, whose rho is bounded on both sides."""
     one = privacy.epsilon_per**2 / 8
     counts = PrivateCountRelease.eps_star**2 / 4, LARGEST_EPSILON**2 / 4
-    # The first round of a list has the least of its rho.
-    lists = SMALLEST_RHO / min(SHARES), LARGEST_RHO
+    # The first round of a list has the least of its rho, and a part of it pays for the cap on rows.
+    lists = SMALLEST_RHO / min(SHARES) / KEPT**2, LARGEST_RHO
     for kind, (least, most) in (("count_release", counts), ("partition_selection", lists)):
         named = getattr(privacy.allowances, kind)
         if named == 0:

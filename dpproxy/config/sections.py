@@ -217,7 +217,6 @@ class Privacy(_Section):
     noise: Literal["gaussian", "laplace"] = "gaussian"
     mechanisms: Literal["clipped", "paper"] = "clipped"
     d_bar: Annotated[int, between(1, MOST_FETCHED)] = 1000
-    most_groups: Annotated[int, between(0, MOST_FETCHED)] = 0
     max_k: Annotated[int, between(1, MOST_FETCHED // 10)] = 100
     epoch: Literal["hour", "day", "week", "month", "forever"] = "day"
     key_file: str = ".dpproxy/key"

@@ -27,7 +27,6 @@ _KEYS: Mapping[str, frozenset[str]] = {
                 "allowances",
                 "relative_error",
                 "d_bar",
-                "most_groups",
                 "max_k",
                 "max_items_per_unit",
                 "least_weight",

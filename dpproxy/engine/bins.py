@@ -33,11 +33,17 @@ class Bins:
         return Fraction(first + last, 2)
 
 
-def bins_of(measure: Quantiles, most: int) -> Bins:
-    """At most `most` bins, rounded down to a power of two, that cover the values of a measure.
+MOST_TOGETHER, LEAST = 1 << 20, 1 << 4
+"""Bins of all groups of a query together, which are counted and searched one by one; and the fewest of one group."""
 
-    Bounds that wait for a constant are 0 and 1, as in the backend's SQL.
+
+def bins_of(measure: Quantiles, most: int, groups: int = 1) -> Bins:
+    """At most `most` bins, rounded down to a power of two, that cover the values of a measure in a group of `groups`.
+
+    Of many groups each has fewer bins, `LEAST` at least, so that all together have no more than `MOST_TOGETHER`. Bounds
+    that wait for a constant are 0 and 1, as in the backend's SQL.
     """
+    most = max(min(most, MOST_TOGETHER // max(groups, 1)), LEAST)
     lo, hi = measure.value.lo, measure.value.hi
     if lo is None or hi is None:
         lo, hi = 0, 1

@@ -87,9 +87,7 @@ class QueryEngine:
         self._accounts = PayingAccounts(config, ledger.accounts, ledger.memberships)
         self._prices = ShownPrices()
         texts = SealedTexts(*keys.all) if config.audit.statements else None
-        self._purchases = Purchases(
-            backend, ledger, self._secrets, config.backend.max_rows, texts, generation, planner.rows
-        )
+        self._purchases = Purchases(backend, ledger, self._secrets, texts, generation, planner.rows)
         self._repeats = Repeats(planner, ledger)
 
     def classify(self, text: str) -> Verdict:
@@ -397,7 +395,8 @@ class QueryEngine:
 
         def priced(node: BoundNode) -> ReleasePlan:
             privacy = self._config.privacy
-            options = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch)
+            most = self._config.backend.max_rows
+            options = replace(terms(privacy, settings), length=privacy.epoch, epoch=epoch, max_rows=most)
             options = options if share is None else options.spending(share)
             nonce, streams = self.epochs.nonces(epoch)
             keys = ReleaseKeys(self._secrets(epoch).release, nonce, streams, self._begun, self._policy)

@@ -32,7 +32,6 @@ from mechanisms.distinct_curve import DistinctCountCurve
 from mechanisms.histogram import Cost, Mechanism
 from mechanisms.known_domain import KnownGumb
 from mechanisms.numeric import ClampedSum
-from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.runners_up import COMPARED, runners_up
 from mechanisms.top_counts import TopCounts
 from mechanisms.unit_clip import UnitClip
@@ -263,11 +262,7 @@ def _mechanism(
     if not isinstance(mechanism, (ClampedSum, PrivateCountRelease)):
         threshold = mechanism.threshold
     if threshold is not None:
-        most = mechanism.most_rows if isinstance(mechanism, PositiveHistogram) else None
-        above = " above the first count that is not fetched" if most is None else ""
-        yield "Threshold", f"{threshold}{above}"
-        if most is not None:
-            yield "Groups fetched", f"all; more than {most} are an error (PV090) that is charged"
+        yield "Threshold", f"{threshold} above the first count that is not fetched"
     yield "Price", _price(mechanism, worth)
     if isinstance(mechanism, COMPARED) and terms.settings.correlates and isinstance(measure, Count):
         yield from _instead(mechanism, terms, groups, measure.tau)
@@ -372,7 +367,7 @@ def _meter(meter: Measurement, groups: int, terms: ReleaseOptions) -> Iterator[P
                     )
             yield "Price", f"{_units(worth(found.cost_at_most))}, for all groups together"
     elif isinstance(meter, QuantileMeter):
-        yield "Mechanism", f"{meter.name}, {1 << meter.bins.levels} bins"
+        yield "Mechanism", f"{meter.name}, {1 << meter.bins(groups).levels} bins"
         if meter.weights:
             yield "Weights", meter.weights
         yield "Price", f"{_of_groups(meter, groups, worth)}, for any number of quantiles of this value"

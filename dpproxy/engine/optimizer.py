@@ -26,8 +26,7 @@ The most that both can cost is reserved before the backend is asked; what they d
                                                                             where the owner says so
     unknown domain                  totals, and whatever else where g(C)    PartitionSelection, WeightedGaussian
                                     is bounded, but no count of all units
-    unknown domain, g(C) bounded    measures otherwise                      CountSelection, UnkGauss or UnkLap;
-                                                                            PositiveHistogram where the owner caps them
+    unknown domain, g(C) bounded    measures otherwise                      CountSelection, UnkGauss or UnkLap
     unknown domain, no bound        top k by a count                        CountSelection, UnkGumb, or TopCounts
     unknown domain, no bound        a count, no LIMIT                       CountSelection, PrivateCountRelease;
                                                                             counts of units beside it are totals
@@ -66,7 +65,7 @@ Traps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -74,6 +73,7 @@ from functools import partial
 from budget.account import Charge
 from budget.units import micro, shown
 from dpproxy.engine import refusals
+from dpproxy.engine.bins import LEAST, MOST_TOGETHER
 from dpproxy.engine.measurement.base import GroupBound, Measurement, SumMeasurement
 from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.measurement.presence import PresenceMeter
@@ -100,6 +100,7 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import MOST_ITEMS, ONE, DPSips, PrunedSips, WeightedGaussian
 from mechanisms.randomness import Plain
+from mechanisms.row_cap import KEPT, RowCap
 from rewriter.api import is_empty, node_text
 from rewriter.ir.measure import Count, DistinctItems, Joint, Measure, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves
@@ -202,7 +203,7 @@ def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> Releas
     """
     (measure,) = node.aggregate.measures
     assert isinstance(measure, Running)
-    settings = terms.settings
+    settings = replace(terms.settings, eps_per=KEPT * terms.settings.eps_per)
     _refuse_laplace(settings, "a running count over items of unknown domain")
     if not settings.delta_per:
         raise refusals.no_delta()
@@ -215,7 +216,9 @@ def _stream(node: BoundNode, terms: ReleaseOptions, keys: ReleaseKeys) -> Releas
         mechanism, of_paper = chosen(settings), chosen(replace(settings, paper=True))
         if begin is not None and mechanism != of_paper and keys.begun(keys.stream(node, of_paper)):
             mechanism = of_paper
-        selection = RunningSelection(node, mechanism, at) if at else None
+        looks = 1 if begin is None else mechanism.horizon
+        cap = RowCap(terms.settings.eps_per, Fraction(1), measure.events, terms.max_rows, looks)
+        selection = RunningSelection(node, mechanism, at, cap) if at else None
     except ValueError:
         raise refusals.beyond_limits() from None
     key = keys.release(node, None if selection is None else selection.parameters)
@@ -488,6 +491,8 @@ def _meters(
     meters += [TotalsMeasurement(node, totals, settings)] if totals else []
     for place, measure in left:
         if isinstance(measure, Quantiles):
+            if LEAST * most > MOST_TOGETHER:
+                raise refusals.too_many_groups(most, MOST_TOGETHER // LEAST)
             meters.append(QuantileMeter(node, place, settings, changed, terms.bins))
         elif isinstance(measure, DistinctItems):
             if place in node.values:
@@ -512,11 +517,9 @@ def _found_by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelecti
         most = _allowed(terms, terms.kinds.count_release, "totals of groups without LIMIT", "count_release")
         spent = Cost(most.information, min(most.calls, Fraction(1)))
     delta0 = min(node.delta0 or MOST_ITEMS, settings.d_bar, MOST_ITEMS)
-    mechanism = WeightedGaussian(
-        *(eps_per, settings.delta_per, spent.information, spent.calls, delta0),
-        floor=max(terms.floor, ONE + 1),
-    )
-    return PartitionSelection(node, mechanism, MOST_COMPLETE)
+    make = partial(WeightedGaussian, KEPT * eps_per, settings.delta_per, spent.information, spent.calls)
+    made = partial(make, floor=max(terms.floor, ONE + 1))
+    return _in_rounds(node, made, delta0, terms, eps_per, MOST_COMPLETE)
 
 
 def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
@@ -531,8 +534,26 @@ def _by_weight(node: BoundNode, terms: ReleaseOptions) -> PartitionSelection:
     )
     delta0 = terms.max_items if node.delta0 is None else min(node.delta0, terms.max_items)
     kind = PrunedSips if terms.pruned else DPSips
-    mechanism = kind(terms.eps_per, settings.delta_per, most.information, most.calls, delta0, terms.floor)
-    return PartitionSelection(node, mechanism)
+    make = partial(kind, KEPT * terms.eps_per, settings.delta_per, most.information, most.calls)
+    return _in_rounds(node, partial(make, floor=terms.floor), delta0, terms, terms.eps_per)
+
+
+def _in_rounds(
+    node: BoundNode,
+    make: Callable[..., WeightedGaussian],
+    delta0: int,
+    terms: ReleaseOptions,
+    eps_per: Fraction,
+    most: int = 0,
+) -> PartitionSelection:
+    """A selection by weights of at most `delta0` groups of a unit, of fewer where the noise of the cap on rows would be
+    too large; `make` makes its mechanism with what the cap leaves of `eps_per`."""
+    mechanism = make(delta0=delta0)
+    cap = RowCap(eps_per, mechanism.information, mechanism.most_rows, terms.max_rows, len(mechanism.rounds))
+    if cap.fitting < cap.rows:
+        mechanism = make(delta0=max(delta0 * cap.fitting // cap.rows, 1))
+        cap = replace(cap, rows=mechanism.most_rows)
+    return PartitionSelection(node, mechanism, cap, most)
 
 
 def _allowed(terms: ReleaseOptions, most: Fraction | None, what: str, kind: str) -> Cost:

@@ -55,8 +55,8 @@ class ReleaseOptions:
         floor: the least weight in partition selection, in 2^-20.
         units: the level, which is what a measure costs that costs one unit by default; of a rung, what that one costs.
         rung: 0 for an answer by itself, n for the n-th further measurement that makes an answer more precise.
-        paper: running counts are answered by the papers' own mechanism.
         pruned: lists of groups set those aside, round by round, that will hardly come out.
+        max_rows: how many rows one query may bring from the backend.
     """
 
     settings: MechanismSettings
@@ -76,6 +76,7 @@ class ReleaseOptions:
     units: Fraction = Fraction(1)
     rung: int = 0
     pruned: bool = False
+    max_rows: int = 5_000_000
 
     def at(self, units: Fraction, rung: int = 0) -> ReleaseOptions:
         """The same at another level.
@@ -122,7 +123,6 @@ def terms(privacy: Privacy, wishes: Mapping[str, str]) -> ReleaseOptions:
         privacy.noise,
         cast(Literal["accurate", "cheap"] | None, spend),
         privacy.d_bar,
-        privacy.most_groups,
         paper=privacy.mechanisms == "paper",
     )
     return ReleaseOptions(

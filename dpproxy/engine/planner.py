@@ -289,10 +289,12 @@ class BoundNode:
         """The backend's SQL for the items `place` of each unit in known groups, `most` of a unit in a group."""
         return items_query(self.aggregate, place, self.cells or (), most, self.delta0, self._context)
 
-    def weights(self, left_out: Cells, delta0: int, turn: int, floor: int) -> HistogramQuery:
+    def weights(
+        self, left_out: Cells, delta0: int, turn: int, floor: int, largest: int | None
+    ) -> HistogramQuery:
         """The backend's SQL for a round of partition selection: without the groups named before, and those of less
-        weight than `floor`."""
-        return weights_query(self.aggregate, left_out, delta0, turn, self._context, floor)
+        weight than `floor`; each unit's set is cut to `largest` groups first."""
+        return weights_query(self.aggregate, left_out, delta0, turn, self._context, floor, largest)
 
     def running(self, times: int) -> HistogramQuery:
         """The backend's SQL for the events of each item at the first `times` times."""

@@ -7,7 +7,6 @@ A LIMIT that the account cannot pay for is refused before: docs/decisions/limits
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -66,9 +65,9 @@ Accept = Callable[[Sequence[ReleasePlan], Sequence[Charge]], None]
 class Purchases:
     """Buys releases of one backend on one ledger; safe to use from many threads.
 
-    `secrets`: what the releases of an epoch are made with; `max_rows`: that one query may fetch; `texts`: what seals
-    the texts of answered statements for the ledger, None where it keeps none; `generation`: of the policy that all is
-    planned under; `rows`: runs a query over constants at the front.
+    `secrets`: what the releases of an epoch are made with; `texts`: what seals the texts of answered statements for the
+    ledger, None where it keeps none; `generation`: of the policy that all is planned under; `rows`: runs a query over
+    constants at the front.
     """
 
     def __init__(
@@ -76,12 +75,11 @@ class Purchases:
         backend: Backend,
         ledger: RollbackGuardedLedger,
         secrets: Callable[[str], Secrets],
-        max_rows: int,
         texts: SealedTexts | None,
         generation: Generation,
         rows: Rows,
     ) -> None:
-        self._backend, self._ledger, self._max_rows, self._texts = backend, ledger, max_rows, texts
+        self._backend, self._ledger, self._texts = backend, ledger, texts
         self._generation, self._rows = generation, rows
         self._secrets = secrets
 
@@ -443,8 +441,9 @@ class Purchases:
 
         def fetch(query: HistogramQuery) -> Fetched:
             request.stages.round += 1
+            assert query.most is not None, "nothing bounds the rows of a query"
             with request.stages.during("fetch"):
-                return slot.fetch(query, secrets.rank, request.cancellation, self._max_rows)
+                return slot.fetch(query, secrets.rank, request.cancellation, query.most)
 
         noise = plan.noise(secrets.noise, reservation.id.bytes)
         continued = plan.after(_last_step(stream))
@@ -525,10 +524,16 @@ def _price(plans: Sequence[ReleasePlan]) -> Fraction:
 
 
 def write_queries(plans: Sequence[ReleasePlan]) -> None:
-    """Writes the backend's SQL, which is kept with the plan: SQL that is too much work is refused before payment."""
+    """Writes the backend's SQL, which is kept with the plan: SQL that is too much work is refused before payment, and
+    so is SQL that may bring more rows than the owner lets it (54000), or rows whose number cannot be capped there."""
     with bounded():
         for plan in plans:
-            deque(plan.queries(), maxlen=0)
+            for query in plan.queries():
+                if query.most is not None and query.most > plan.terms.max_rows:
+                    raise refusals.too_many_rows(query.most, plan.terms.max_rows)
+            for cap in plan.caps:
+                if cap.fitting < cap.rows:
+                    raise refusals.noise_above_rows(cap.stddev, cap.most)
 
 
 def _owed(plan: ReleasePlan, streams: Streams) -> Charge:

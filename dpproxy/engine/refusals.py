@@ -92,6 +92,48 @@ def exhausted(error: Exhausted) -> Refusal:
     )
 
 
+def too_many_rows(rows: int, most: int) -> Refusal:
+    """54000: public numbers let a query bring more rows than the owner lets one bring."""
+    return Refusal(
+        "54000",
+        f"this query can bring {rows:,} rows from the private data, more than the {most:,} that it may",
+        detail="Nothing was charged. The data owner has set max_rows in [backend].",
+        hint="Group by fewer values.",
+    )
+
+
+def too_many_groups(groups: int, most: int) -> Refusal:
+    """54000: quantiles of more groups than are cut into bins."""
+    return Refusal(
+        "54000",
+        f"quantiles are answered in up to {most:,} groups, and this query has {groups:,}",
+        detail="Nothing was charged.",
+        hint="Group by fewer values, or choose some of them with WHERE.",
+    )
+
+
+def more_rows_than_fit(most: int) -> Refusal:
+    """54000: a query whose rows no public number bounds has more than fit; noise on the limit decided it."""
+    return Refusal(
+        "54000",
+        f"this query needs more rows of the private data than the about {most:,} that it may",
+        detail="Its price stays charged. The data owner has set max_rows in [backend]; it has noise, so that nobody's "
+        "rows decide this.",
+        hint="Narrow the question with WHERE.",
+    )
+
+
+def noise_above_rows(noise: float, most: int) -> Refusal:
+    """54000: one unit can have so many of a query's rows that the noise on the limit would be as large as it."""
+    return Refusal(
+        "54000",
+        f"one privacy unit can bring too many of the rows of this query for the {most:,} that it may have",
+        detail=f"Nothing was charged. Noise on that limit would have a standard deviation of {noise:,.0f} rows. "
+        "The data owner has set max_rows in [backend].",
+        hint="Group by fewer values.",
+    )
+
+
 def too_many_releases(most: int) -> Refusal:
     """54000: the account has more releases than one statement reads."""
     return Refusal(

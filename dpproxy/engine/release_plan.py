@@ -12,6 +12,7 @@ from budget.units import MOST_UNITS, UNBOUNDED, micro, shown
 from dpproxy.engine.bounded_range import recorded
 from dpproxy.engine.cap_notes import caps
 from dpproxy.engine.measurement.base import Measurement
+from dpproxy.engine.measurement.distinct import DistinctMeter
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.release_keys import ReleaseKeys
@@ -33,6 +34,7 @@ from mechanisms import randomness
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import ONE
+from mechanisms.row_cap import RowCap
 from rewriter.ir.measure import Count, DistinctItems, Measure, Running, Total
 from rewriter.plan import HistogramQuery
 
@@ -133,6 +135,15 @@ class ReleasePlan:
     def rounds(self) -> int:
         """The most queries that the backend will run, whatever the data."""
         return (0 if self.selection is None else self.selection.rounds) + sum(m.rounds for m in self.meters)
+
+    @property
+    def caps(self) -> Iterator[RowCap]:
+        """What decides how many rows of a query are too many, where no public number does."""
+        if isinstance(self.selection, (PartitionSelection, RunningSelection)):
+            yield self.selection.cap
+        for meter in self.meters:
+            if isinstance(meter, DistinctMeter) and self.selection is not None and self.selection.most:
+                yield meter.cap(self.selection.most)
 
     def queries(self) -> Iterator[HistogramQuery]:
         """The SQL that the backend will run, as far as it is known before groups are selected."""

@@ -58,7 +58,6 @@ class Setting:
     noise: Literal["gaussian", "laplace"]
     d_bar: int
     bounded_range: bool = False
-    most_groups: int = 0
     paper: bool = False
 
     def bounds(self) -> tuple[PrivacyBound, ...]:
@@ -107,7 +106,6 @@ def setting_of(config: Config | None) -> Setting:
         privacy.noise,
         privacy.d_bar,
         privacy.noise == "laplace" and (config is None or _only_laplace(config)),
-        privacy.most_groups,
         privacy.mechanisms == "paper",
     )
 
@@ -123,7 +121,7 @@ def _only_laplace(config: Config) -> bool:
 def _settings(setting: Setting) -> MechanismSettings:
     """What the choice of a mechanism depends on."""
     parameters = setting.epsilon_per, setting.delta_per, setting.noise, None, setting.d_bar
-    return MechanismSettings(*parameters, setting.most_groups, setting.paper)
+    return MechanismSettings(*parameters, setting.paper)
 
 
 def kinds(setting: Setting) -> tuple[TypicalQuestion, ...]:

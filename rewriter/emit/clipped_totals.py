@@ -99,7 +99,7 @@ def averages_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     turns, means, counted = _places_of_averages(vectors.backend.dialect, tuple(numbers), steps, most)
     query.add("l", turns)
     query.add("a", means)
-    return query.written(counted, vectors.cells, integers=True)
+    return query.written(counted, vectors.cells, len(numbers) * (2 * most + 1), integers=True)
 
 
 @lru_cache(maxsize=1000)
@@ -132,7 +132,7 @@ def lengths_query(vectors: Vectors, steps: int, most: int) -> HistogramQuery:
     squares = tuple(f"q{n}" for n in vectors.numbers)
     turns, counted = _bins_of_lengths(vectors.backend.dialect, squares, vectors.anchors, steps, most)
     query.add("l", turns)
-    return query.written(counted, vectors.cells, integers=True)
+    return query.written(counted, vectors.cells, len(squares) * (most + 1), integers=True)
 
 
 @lru_cache(maxsize=1000)
@@ -163,7 +163,7 @@ def clipped_query(vectors: Vectors, clips: Sequence[tuple[int, int]]) -> Histogr
     clipped = zip(vectors.numbers, map(_parts, vectors.measures), clips, strict=True)
     source = "n" if vectors.alone else _source(vectors)
     summed = _clipped_sums(vectors.backend.dialect, source, tuple(clipped))
-    return vectors.measured.begun().written(summed, vectors.cells, integers=True)
+    return vectors.measured.begun().written(summed, vectors.cells, len(vectors.cells), integers=True)
 
 
 @lru_cache(maxsize=100)

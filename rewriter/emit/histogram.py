@@ -109,9 +109,10 @@ def histogram_query(
         query = limited(emitter.largest(keys, types, counts, f"c{node.selecting or 0}"), limit or 0)
     arrays = () if cells is None else tuple(CellTexts(cells, n) for n in range(len(keys)))
     known = cells is not None or not keys
+    most = (limit or 0) if not known else len(cells) if cells is not None and keys else 1
     written = [(name, dialect.fragment(body)) for name, body in ctes]
     return HistogramQuery(
-        dialect.sql(query, written), arrays, emitter.rank_used, limit, known, emitter.unique, emitter.trials
+        dialect.sql(query, written), arrays, emitter.rank_used, most, known, emitter.unique, emitter.trials
     )
 
 

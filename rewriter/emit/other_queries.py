@@ -57,7 +57,7 @@ def bins_query(
     spread = exp.Mul(this=offset, expression=exp.Literal.number(bins))
     number = cast(exp.IntDiv(this=paren(spread), expression=exp.Literal.number(hi - lo + 1)), "BIGINT")
     if measure.weighted:
-        return _weighted(query, number, measure.tau, cells)
+        return _weighted(query, number, measure.tau, cells, len(cells) * bins)
     together = [UNIT, *query.keys]
     rank = numbered(query.emitter, query.node, query.keys, query.types, "y0", together)
     query.add("p", select("*", *query.group_number(delta0), source="r").where(_present("y0"), copy=False))
@@ -69,11 +69,11 @@ def bins_query(
         column("bin", table="b"), alias(exp.Count(this=exp.Star()), "c"), copy=False
     )
     counted = grouped(counted, exp.Literal.number(1), exp.Literal.number(2))
-    return query.written(counted, cells, integers=True)
+    return query.written(counted, cells, len(cells) * bins, integers=True)
 
 
-def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> HistogramQuery:
-    """The weights of the bins: `u` has the rows of a unit by cell and bin, `n` all of them."""
+def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells, most: int) -> HistogramQuery:
+    """The weights of the bins, `most` at most: `u` has the rows of a unit by cell and bin, `n` all of them."""
     keys = [column(k) for k in query.keys]
     binned = select(column(UNIT), *keys, alias(number, "bin"), source="r").where(_present("y0"), copy=False)
     query.add("p", binned)
@@ -90,7 +90,7 @@ def _weighted(query: CellQuery, number: exp.Expr, tau: int, cells: Cells) -> His
     shown = [column(name, table="u") for name in ("cell", "bin")]
     same = exp.EQ(this=column(UNIT, table="u"), expression=column(UNIT, table="n"))
     weights = join(select(*shown, alias(cast(weight, "BIGINT"), "c"), source="u"), "n", same)
-    return query.written(grouped(weights, *map(copied, shown)), cells, integers=True)
+    return query.written(grouped(weights, *map(copied, shown)), cells, most, integers=True)
 
 
 def items_query(
@@ -119,62 +119,53 @@ def items_query(
     found = query.by_cell("k", cells).select(
         alias(unit, "unit"), alias(column("x0", table="k"), "item"), copy=False
     )
-    return query.written(query.within(found.where(_at_most("_k", most), copy=False), delta0), cells)
+    return query.written(query.within(found.where(_at_most("_k", most), copy=False), delta0), cells, None)
 
 
 def weights_query(
-    node: AggregateNode, left_out: Cells, delta0: int, turn: int, backend: QueryContext, floor: int = 1
+    node: AggregateNode,
+    left_out: Cells,
+    delta0: int,
+    turn: int,
+    backend: QueryContext,
+    floor: int = 1,
+    largest: int | None = None,
 ) -> HistogramQuery:
     """The rows (keys..., weight) of a round of partition selection, without the groups `left_out` since earlier ones.
 
     Each unit keeps at most `delta0` of its groups, by an order that is another one each `turn`, and adds
     floor(2^20/sqrt(n)) to each of its n. Groups of less weight than `floor` are left out; with 0 none is, not even one
-    that no unit keeps.
+    that no unit keeps. `largest`: to how many groups each unit's set is cut before all else, by the same order in each
+    turn; None for any number.
     """
     query = CellQuery(unmeasured(node), backend, len(node.keys) if left_out else 0)
-    dialect = backend.dialect
-    columns = [column(UNIT), *(column(k) for k in query.keys)]
-    pairs = select(*columns).distinct(copy=False).from_(exp.table_("r"), copy=False)
-    if left_out:
-        query.add("d", domain(dialect, tuple(query.keys), tuple(query.types)))
-        same = [
-            dialect.same(column(k, table="d"), dialect.cell(column(k, table="r"), of), of)
-            for k, of in zip(query.keys, query.types, strict=True)
-        ]
-        known = select(exp.Literal.number(1), source="d").where(*same, copy=False)
-        pairs = pairs.where(not_(exp.Exists(this=known)), copy=False)
-    query.add("e", pairs)
-    number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column(UNIT)], over="OVER")
-    query.add("c", select("*", alias(number, "n"), source="e"))
-    salt = (exp.Literal.string(str(turn)), Type.TEXT)
-    keyed = query.emitter.hashed([salt, query.unit, *query.named])
-    order = [dialect.ordered(keyed, Type.TEXT), *(dialect.ordered(copied(k), of) for k, of in query.named)]
-    rank = _ranked("ROW_NUMBER", [column(UNIT)], [exp.Ordered(this=o) for o in order])
-    # Hashing and sorting take most of the time, so only units with items to leave out are ranked.
-    ranked = select("*", alias(rank, "_k"), source="c").where(not_(_at_most("n", delta0)), copy=False)
     keys = [column(k) for k in query.keys]
-    whole = select(*keys, column("n"), source="c").where(_at_most("n", delta0), copy=False)
-    cut = select(*keys, alias(exp.Literal.number(delta0), "n"), source=ranked.subquery("q", copy=False))
-    query.add(
-        "w", exp.union(whole, cut.where(_at_most("_k", delta0), copy=False), distinct=False, copy=False)
-    )
-    source = "w"
+    query.add("e", select(column(UNIT), *keys).distinct(copy=False).from_(exp.table_("r"), copy=False))
+    source = "e"
+    if largest is not None:
+        query.first_groups("e", "s0", "s", "set", largest)
+        source = "s"
+    if left_out:
+        query.add("f", query.without(select(column(UNIT), *map(copied, keys), source=source), source))
+        source = "f"
+    query.first_groups(source, "c", "w", str(turn), delta0)
+    summed = "w"
     if not floor:
-        source, nothing = "z", alias(cast(exp.Null(), "BIGINT"), "n")
-        every = select(*keys, nothing, source="e")
-        query.add("z", exp.union(select("*", source="w"), every, distinct=False, copy=False))
+        summed, nothing = "z", alias(cast(exp.Null(), "BIGINT"), "n")
+        every = select(*map(copied, keys), nothing, source=source)
+        shown = select(*map(copied, keys), "n", source="w")
+        query.add("z", exp.union(shown, every, distinct=False, copy=False))
     root = exp.Sqrt(this=cast(column("n"), "DOUBLE"))
     each = cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
     total: exp.Expr = cast(exp.Sum(this=each), "BIGINT")
     if not floor:
         total = exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
-    weight = alias(total, "weight")
-    weights = grouped(select(*keys, weight, source=source), *map(copied, keys))
+    weights = grouped(select(*keys, alias(total, "weight"), source=summed), *map(copied, keys))
     if floor > 1:
         weights = weights.having(
             exp.GTE(this=exp.Sum(this=copied(each)), expression=exp.Literal.number(floor))
         )
-    return query.written(weights, left_out)
+    return query.written(weights, left_out, None)
 
 
 def running_query(node: AggregateNode, times: Sequence[str | None], backend: QueryContext) -> HistogramQuery:
@@ -199,7 +190,7 @@ def running_query(node: AggregateNode, times: Sequence[str | None], backend: Que
     shown = [*(column(k) for k in query.keys if k != name), column("cell")]
     count = alias(exp.Count(this=exp.Star()), "c")
     counted = select(*shown, count, source="k").where(_at_most("_k", measure.events), copy=False)
-    return query.written(grouped(counted, *map(copied, shown)), tuple((t,) for t in times))
+    return query.written(grouped(counted, *map(copied, shown)), tuple((t,) for t in times), None)
 
 
 class CellQuery:
@@ -264,6 +255,37 @@ class CellQuery:
         kept = held(self.node.bound, self.keys, delta0)
         return select if kept.most is None else select.where(_at_most("_d", kept.most), copy=False)
 
+    def first_groups(self, source: str, counted: str, name: str, salt: str, most: int) -> None:
+        """Add `name`, over `counted`: the groups of each unit in `source`, of more than `most` the first by a keyed order with `salt`,
+        with their number n."""
+        keys = [column(k) for k in self.keys]
+        number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column(UNIT)], over="OVER")
+        self.add(counted, select(column(UNIT), *keys, alias(number, "n"), source=source))
+        keyed = self.emitter.hashed([(exp.Literal.string(salt), Type.TEXT), self.unit, *self.named])
+        dialect = self.backend.dialect
+        order = [dialect.ordered(keyed, Type.TEXT), *(dialect.ordered(copied(k), of) for k, of in self.named)]
+        rank = _ranked("ROW_NUMBER", [column(UNIT)], [exp.Ordered(this=o) for o in order])
+        # Hashing and sorting take most of the time, so only units with items to leave out are ranked.
+        ranked = select("*", alias(rank, "_k"), source=counted).where(not_(_at_most("n", most)), copy=False)
+        shown = [column(UNIT), *map(copied, keys)]
+        whole = select(*shown, column("n"), source=counted).where(_at_most("n", most), copy=False)
+        size = alias(exp.Literal.number(most), "n")
+        cut = select(*map(copied, shown), size, source=ranked.subquery("q", copy=False))
+        self.add(
+            name, exp.union(whole, cut.where(_at_most("_k", most), copy=False), distinct=False, copy=False)
+        )
+
+    def without(self, rows: exp.Select, name: str) -> exp.Select:
+        """The rows of `name` that are in none of the bound cells."""
+        dialect = self.backend.dialect
+        self.add("d", domain(dialect, tuple(self.keys), tuple(self.types)))
+        same = [
+            dialect.same(column(k, table="d"), dialect.cell(column(k, table=name), of), of)
+            for k, of in zip(self.keys, self.types, strict=True)
+        ]
+        known = select(exp.Literal.number(1), source="d").where(*same, copy=False)
+        return rows.where(not_(exp.Exists(this=known)), copy=False)
+
     def by_cell(self, name: str, cells: Cells) -> exp.Select:
         """SELECT the number of its cell FROM `name`, whose keys are typed; rows outside of the cells are dropped."""
         if not self.keys:
@@ -277,7 +299,10 @@ class CellQuery:
         match = and_(column("_n", table="d").eq(1), *same)
         return join(select(column("cell", table="d"), source="d"), name, match)
 
-    def written(self, query: exp.Select | str, cells: Cells, *, integers: bool = False) -> HistogramQuery:
+    def written(
+        self, query: exp.Select | str, cells: Cells, most: int | None, *, integers: bool = False
+    ) -> HistogramQuery:
+        """The query over bound cells; `most`: as in `HistogramQuery`."""
         dialect, text, kept = self.backend.dialect, self.backend.dialect.fragment(query), None
         if self._kept:
             *before, (name, last) = self._ctes[: self._kept]
@@ -288,7 +313,7 @@ class CellQuery:
             dialect.sql(text, self._ctes),
             (*(CellTexts(cells, n) for n in range(self.arrays)), *numbers),
             self.emitter.rank_used,
-            None,
+            most,
             integers,
             self.emitter.unique,
             self.emitter.trials,

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from statistics import median_low
 
 from tests.audit import (
+    cap_cases,
     clip_cases,
     clip_mutants,
     continual_cases,
@@ -22,7 +23,6 @@ from tests.audit import (
     known_cases,
     numeric_cases,
     other_mutants,
-    positive_cases,
     release_cases,
     release_mutants,
     restricted_cases,
@@ -36,12 +36,12 @@ from tests.audit.mutant import Mutant
 CASES: tuple[Check, ...] = (
     *known_cases.CASES,
     *restricted_cases.CASES,
-    *positive_cases.CASES,
     *gumb_cases.CASES,
     *release_cases.CASES,
     *selection_cases.CASES,
     *distinct_cases.CASES,
     *curve_cases.CASES,
+    *cap_cases.CASES,
     *numeric_cases.CASES,
     *clip_cases.CASES,
     *correlated_cases.CASES,
@@ -56,6 +56,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *clip_mutants.MUTANTS,
     *correlated_mutants.MUTANTS,
     *curve_mutants.MUTANTS,
+    *cap_cases.MUTANTS,
 )
 LEVELS = Levels(
     privacy=PRIVACY_LEVEL / sum(check.privacy_looks for check in CASES),

@@ -1,4 +1,4 @@
-"""Mutants of PositiveHistogram and of the count releases."""
+"""Mutants of the count releases."""
 
 from __future__ import annotations
 
@@ -11,50 +11,10 @@ from mechanisms import count_release
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Counts, Histogram, Release
 from mechanisms.noise import Integers, gumbel_order
-from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.randomness import Stream
 from mechanisms.validation import fetched_counts
-from tests.audit import positive_cases, release_cases
+from tests.audit import release_cases
 from tests.audit.mutant import Mutant
-
-
-class LowPositive(PositiveHistogram):
-    """The threshold lower by tau: Pr[X > T] where the person's own tau rows count."""
-
-    @property
-    def threshold(self) -> int:
-        return super().threshold - self.tau
-
-
-class RoundedDownPositive(PositiveHistogram):
-    @property
-    def threshold(self) -> int:
-        return super().threshold - 1
-
-
-class HalfPositive(PositiveHistogram):
-    """Half the noise, at the right threshold."""
-
-    factor = Fraction(1, 2)
-
-    def _draw(self, stream: Stream, n: int) -> Integers:
-        sharper = PositiveHistogram(
-            self.eps_per / self.factor, self.delta_per, self.tau, self.delta0, self.most_rows, self.noise
-        )
-        return sharper._draw(stream, n)
-
-
-class FiveLessPositive(HalfPositive):
-    factor = Fraction(19, 20)
-
-
-class OneKeyPositive(PositiveHistogram):
-    """T for one key, where a person has delta0."""
-
-    @property
-    def threshold(self) -> int:
-        eps_per = self.eps_per / self.delta0  # the same scale of Laplace noise at delta0 = 1
-        return PositiveHistogram(eps_per, self.delta_per, self.tau, 1, self.most_rows, self.noise).threshold
 
 
 class ShiftingRow(PrivateCountRelease):
@@ -121,14 +81,6 @@ class HalfOrder(KnownCountRelease):
 
 
 MUTANTS = (
-    Mutant("threshold lower by tau", positive_cases.news("gaussian", "absent/tau", LowPositive)),
-    Mutant("threshold rounded down", positive_cases.threshold("laplace", 2, 3, RoundedDownPositive)),
-    Mutant("threshold rounded down", positive_cases.threshold("gaussian", 1, 1, RoundedDownPositive)),
-    Mutant("threshold for one key", positive_cases.news("laplace", "delta0 new keys", OneKeyPositive)),
-    Mutant("half the noise", positive_cases.positive("laplace", "equals part", HalfPositive)),
-    Mutant("half the noise", positive_cases.positive("gaussian", "equals part", HalfPositive), 1 / 2),
-    Mutant("5% less noise", positive_cases.noise_law("gaussian", FiveLessPositive)),
-    Mutant("5% less noise", positive_cases.noise_law("laplace", FiveLessPositive)),
     Mutant(
         "the threshold row shifts after a release",
         release_cases.walk("a row enters the fetched ones", ShiftingRow),

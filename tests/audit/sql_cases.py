@@ -38,7 +38,7 @@ class Question:
     """A statement, the mechanism that answers it, and how many draws the short audit takes from each side.
 
     `clips`: with clipped totals of units in place of declared caps, and the square root in place of the tree.
-    `most_groups`: all groups are fetched, up to so many. `pruned`: lists set groups of little weight aside.
+    `pruned`: lists set groups of little weight aside.
     """
 
     mechanism: str
@@ -46,7 +46,6 @@ class Question:
     samples: int = 400
     noise: str = "gaussian"
     clips: bool = False
-    most_groups: int = 0
     pruned: bool = False
 
 
@@ -61,12 +60,6 @@ QUESTIONS = (
         "SELECT kind, COUNT(DISTINCT person_id) FROM hobbies GROUP BY kind ORDER BY 2 DESC LIMIT 2",
     ),
     Question("UnkGauss", "SELECT room, COUNT(DISTINCT person_id) FROM visits GROUP BY room", samples=800),
-    Question(
-        "PositiveHistogram",
-        "SELECT room, COUNT(DISTINCT person_id) FROM visits GROUP BY room",
-        samples=800,
-        most_groups=320,
-    ),
     Question("UnkLap", "SELECT room, COUNT(DISTINCT person_id) FROM visits GROUP BY room", noise="laplace"),
     Question(
         "UnkGumb",
@@ -161,9 +154,11 @@ class Written(BoundNode):
     def items(self, place: int, most: int) -> HistogramQuery:
         return self._once(("items", self.cells, place, most), partial(super().items, place, most))
 
-    def weights(self, released: Cells, delta0: int, turn: int, floor: int) -> HistogramQuery:
-        key = "weights", released, delta0, turn, floor
-        return self._once(key, partial(super().weights, released, delta0, turn, floor))
+    def weights(
+        self, left_out: Cells, delta0: int, turn: int, floor: int, largest: int | None
+    ) -> HistogramQuery:
+        key = "weights", left_out, delta0, turn, floor, largest
+        return self._once(key, partial(super().weights, left_out, delta0, turn, floor, largest))
 
     def running(self, times: int) -> HistogramQuery:
         return self._once(("running", times), partial(super().running, times))
@@ -204,8 +199,10 @@ class Unbounded(Written):
 class Uncut(Written):
     """A node in which all groups of a unit have weight."""
 
-    def weights(self, released: Cells, delta0: int, turn: int, floor: int) -> HistogramQuery:
-        return Written.weights(self, released, 1000, turn, floor)
+    def weights(
+        self, left_out: Cells, delta0: int, turn: int, floor: int, largest: int | None
+    ) -> HistogramQuery:
+        return Written.weights(self, left_out, 1000, turn, floor, largest)
 
 
 class Longer(Written):
@@ -269,7 +266,6 @@ def asked(question: Question, world: World) -> ReleasePlan:
     changed = {
         "noise": question.noise,
         "mechanisms": "clipped" if question.clips else "paper",
-        "most_groups": question.most_groups,
         "partition_selection": "pruned" if question.pruned else "sips",
     }
     privacy = world.privacy.model_copy(update=changed)
@@ -364,7 +360,7 @@ def cases(world: World) -> tuple[Experiment, ...]:
 
 def mutants(world: World) -> tuple[Experiment, ...]:
     """Everything that must not."""
-    bounded = [q for q in QUESTIONS if q.mechanism in ("UnkGauss", "PositiveHistogram", "UnkLap")]
+    bounded = [q for q in QUESTIONS if q.mechanism in ("UnkGauss", "UnkLap")]
     weighted = [q for q in QUESTIONS if q.mechanism.startswith("WeightedGaussian") and "visits" in q.sql]
     clipped = [q for q in QUESTIONS if q.mechanism == "UnitClip"]
     return (

@@ -14,7 +14,6 @@ GAUSSIAN = MechanismSettings(Fraction(3, 20), Fraction(1, 10**10), "gaussian", N
 LAPLACE = replace(GAUSSIAN, noise="laplace")
 CHEAP = replace(GAUSSIAN, spend="cheap")
 ACCURATE = replace(GAUSSIAN, spend="accurate")
-WHOLE = replace(GAUSSIAN, most_groups=5000)
 
 
 def pick(
@@ -55,10 +54,6 @@ def pick(
         (GAUSSIAN, None, 3, 10, "UnkGauss", 1, 1),
         (LAPLACE, None, 3, None, "UnkLap", 1, 1),
         (CHEAP, None, 3, None, "UnkGauss", 1, 1),
-        (WHOLE, None, 3, None, "PositiveHistogram", 1, 1),
-        (replace(WHOLE, noise="laplace"), None, 3, 10, "PositiveHistogram", 1, 1),
-        (WHOLE, 50, 4, None, "KnownGauss", 4, 0),
-        (WHOLE, None, None, 10, "UnkGumb", 21, 1),
         (GAUSSIAN, None, None, 10, "UnkGumb", 21, 1),
         (LAPLACE, None, None, 10, "UnkGumb", 21, 1),
     ],
@@ -76,8 +71,7 @@ def test_rows(
     assert mechanism.name == name
     cost = mechanism.cost_at_most
     assert cost == Cost(Fraction(information), Fraction(calls), cost.epsilon)
-    # Of PositiveHistogram none is proved.
-    assert (cost.epsilon is None) == (mechanism.noise_family == "gaussian" or name == "PositiveHistogram")
+    assert (cost.epsilon is None) == (mechanism.noise_family == "gaussian")
     assert (mechanism.fetch is None) == (domain_size is not None)
     assert (mechanism.threshold is None) == (domain_size is not None)
     assert ("tau", "2") in mechanism.parameters
@@ -94,7 +88,6 @@ def test_without_counts() -> None:
 def test_fetch(k: int | None, fetch: int) -> None:
     assert pick(GAUSSIAN, None, 3, k).fetch == fetch
     assert k is None or pick(GAUSSIAN, None, None, k).fetch == fetch
-    assert pick(WHOLE, None, 3, k).fetch == 5001, "one more shows that there are more than the cap"
 
 
 @pytest.mark.parametrize(("domain_size", "delta0"), [(None, None), (65, None), (65, 65), (65, 70)])

@@ -22,7 +22,6 @@ from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.numeric import ClampedSum
 from mechanisms.partition_selection import DPSips, PrunedSips, WeightedGaussian
 from mechanisms.pay_what_you_get import pay_what_you_get
-from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.quantile import QuantileChoice, QuantileTree
 from mechanisms.randomness import Stream
 from mechanisms.square_root import UnknownDomainSquareRoot
@@ -83,10 +82,6 @@ UNKNOWN: dict[str, Make] = {
     "UnkGumb without index step": lambda eps, tau, rows: UnkGumb(eps, DELTA, tau, 2, rows + 2, True, False),
     "PrivateCountRelease": lambda eps, tau, rows: count_release(eps, tau, rows, brownian=False),
     "PrivateCountRelease, Brownian": lambda eps, tau, rows: count_release(eps, tau, rows, brownian=True),
-    "PositiveHistogram": lambda eps, tau, rows: PositiveHistogram(eps, DELTA, tau, 2, rows, "gaussian"),
-    "PositiveHistogram, Laplace": lambda eps, tau, rows: PositiveHistogram(
-        eps, DELTA, tau, 2, rows, "laplace"
-    ),
 }
 
 

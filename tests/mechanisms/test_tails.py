@@ -25,8 +25,6 @@ from mechanisms.tails import (
     laplace_difference_tail,
     laplace_tail,
     laplace_threshold,
-    positive_gaussian_threshold,
-    positive_laplace_threshold,
     weighted_gaussian_threshold,
 )
 
@@ -149,8 +147,6 @@ def test_thresholds_are_the_smallest(scale: Fraction, delta: Fraction, delta0: i
     for threshold, tail, parameter in (
         (laplace_threshold, laplace_difference_tail, scale),
         (gaussian_threshold, gaussian_difference_tail, scale**2),
-        (positive_laplace_threshold, laplace_tail, scale),
-        (positive_gaussian_threshold, gaussian_tail, scale**2),
     ):
         n = threshold(parameter, tau, delta0, delta) - tau
         assert delta0 * tail(parameter, n) <= delta
@@ -204,12 +200,7 @@ def test_out_of_range() -> None:
         gaussian_sum_threshold(Fraction(1), 3, 1, 2, Fraction(1, 1 << 200))
     with pytest.raises(ValueError, match="n >= 0"):
         gaussian_sum_tail(Fraction(1), 3, -1)
-    for threshold in (
-        laplace_threshold,
-        gaussian_threshold,
-        positive_laplace_threshold,
-        positive_gaussian_threshold,
-    ):
+    for threshold in (laplace_threshold, gaussian_threshold):
         with pytest.raises(ValueError, match="below what"):
             threshold(Fraction(1), 1, 1, Fraction(1, 1 << 201))
     for rho, delta, delta0 in ((0, 0.1, 1), (1, 0, 1), (1, 0.5, 1), (1, 0.1, 0)):

@@ -19,7 +19,6 @@ from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.histogram import Histogram, Mechanism
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
 from mechanisms.numeric import ClampedSum
-from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.quantile import QuantileChoice, QuantileTree
 from mechanisms.square_root import UnknownDomainSquareRoot
 from mechanisms.top_counts import TopCounts
@@ -189,17 +188,6 @@ NEW: list[tuple[Any, dict[str, Any]]] = [
             "delta_per": Fraction(1, 10**9),
             "calls": Fraction(6),
             "k_bar": 3,
-        },
-    ),
-    (
-        PositiveHistogram(EPS, DELTA, 1, 1, 9, "gaussian"),
-        {
-            "eps_per": 2 * EPS,
-            "delta_per": 2 * DELTA,
-            "tau": 2,
-            "delta0": 2,
-            "most_rows": 8,
-            "noise": "laplace",
         },
     ),
     *(

@@ -206,7 +206,7 @@ def _vectors(over: BoundNode) -> Iterator[Query]:
 
 def selected(node: BoundNode, released: Cells, turn: int) -> Query:
     """The query of a round of partition selection."""
-    return Query("weights", node, node.weights(released, most_groups(node), turn, 1))
+    return Query("weights", node, node.weights(released, most_groups(node), turn, 1, None))
 
 
 def most_groups(node: BoundNode) -> int:

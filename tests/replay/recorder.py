@@ -35,8 +35,8 @@ from mechanisms.continual import RunningCounter, UnknownDomainBinary
 from mechanisms.count_release import _CountRelease, _Walk
 from mechanisms.histogram import Cost, Histogram
 from mechanisms.partition_selection import WeightRound
-from mechanisms.positive_histogram import PositiveHistogram
 from mechanisms.randomness import Stream
+from mechanisms.row_cap import RowCap
 from mechanisms.square_root import UnknownDomainSquareRoot
 from mechanisms.top_counts import TopCounts
 from mechanisms.unknown_domain import UnkGumb, _Restricted
@@ -345,6 +345,15 @@ class Recorder:
         self.run.releases.append(result)
         return result
 
+    def _capped(self, original: Any, cap: RowCap, stream: Stream) -> int:
+        """Noise that no number is added to: what it decides is that a result has fewer rows than the cap."""
+        self._quiet += 1
+        try:
+            most: int = original(cap, stream)
+            return most
+        finally:
+            self._quiet -= 1
+
     def _label(self, places: Sequence[int]) -> list[Name]:
         labels = self._labels
         return [
@@ -353,10 +362,7 @@ class Recorder:
 
     def _ranked(self, original: Any, mechanism: Any, histogram: Histogram, stream: Stream) -> Any:
         if self._labels is not None:
-            if isinstance(mechanism, PositiveHistogram):
-                self._names = tuple(self._label(range(len(histogram.counts))))
-            else:
-                self._names = (*self._label(range(mechanism.d_bar)), THRESHOLD)
+            self._names = (*self._label(range(mechanism.d_bar)), THRESHOLD)
         return original(mechanism, histogram, stream)
 
     def _weighed(self, original: Any, this: WeightRound, weights: Array, stream: Stream) -> Any:
@@ -436,8 +442,8 @@ class Recorder:
                 (ReleasePlan, "release", self._released),
                 *((selection, "find", self._selecting) for selection in SELECTIONS),
                 *((meter, "measure", self._measuring) for meter in METERS),
+                (RowCap, "drawn", self._capped),
                 (_Restricted, "release", self._ranked),
-                (PositiveHistogram, "release", self._ranked),
                 (WeightRound, "sort_out", self._weighed),
                 (UnkGumb, "_top", self._top),
                 (_CountRelease, "_ahead", self._ahead),

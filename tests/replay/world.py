@@ -84,7 +84,6 @@ def privacy(rng: Random) -> str:
         "delta_prime": "1e-9",
         "noise": f'"{noise}"',
         "mechanisms": rng.choice(('"clipped"', '"clipped"', '"paper"')),
-        "most_groups": rng.choice(("0", "0", "4000")),
         "partition_selection": rng.choice(('"sips"', '"sips"', '"pruned"')),
         "quantile_bins": "64",
         "max_items_per_unit": rng.choice(("2", "9")),

@@ -7,6 +7,7 @@ What the plan believes is not read, and no key of the backend is relied on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import sqlglot
@@ -27,6 +28,27 @@ class Walk:
         self.whole = tree
         self.parts: dict[str, exp.Expr] = {c.alias: c.this for c in tree.ctes}
         self._keys = [f"g{n}" for n in range(keys)]
+
+    def most_rows(self, sizes: Mapping[str, int]) -> int | None:
+        """The most rows that the query can give, None where its text bounds them by nothing; `sizes`: how many values
+        the numbers have that rows are grouped by, such as those of cells and bins."""
+        limit, group = self.whole.args.get("limit"), self.whole.args.get("group")
+        if limit is not None:
+            return int(limit.expression.name)
+        if group is not None:
+            by = [
+                self.whole.expressions[int(e.name) - 1].alias_or_name if e.is_int else e.name
+                for e in group.expressions
+            ]
+            return math.prod(sizes[name] for name in by) if sizes.keys() >= {*by} else None
+        if _from(self.whole) == "d" and "h" in self.parts:
+            # A row of cells meets one of groups: on all keys, by which the groups are grouped.
+            (join,) = self.whole.args["joins"]
+            whole = _names(self._select("h").args.get("group")) == set(self._keys)
+            alone = join.side == "LEFT" and join.this.name == "h" and whole
+            met = {c.name for c in join.args["on"].find_all(exp.Column) if c.table == "h"}
+            return sizes["cell"] if alone and met == set(self._keys) else None
+        return 1 if _from(self.whole) == "h" and not self._select("h").args.get("group") else None
 
     def histogram(self, measures: Sequence[Measure], groups: int | None) -> Iterator[str]:
         """What a histogram of counts and sums does not bound, `groups` being the most cells of one unit."""
@@ -183,19 +205,30 @@ class Walk:
             yield "events are not numbered by unit"
         yield from self._kept(None, {"_k": measure.events}, None)
 
-    def weights(self, most: int) -> Iterator[str]:
-        """What a round of partition selection does not bound."""
-        counted = self._select("c")
+    def weights(self, most: int, largest: int | None = None) -> Iterator[str]:
+        """What a round of partition selection does not bound; `largest`: to what a unit's set is cut first."""
+        if not self._select("e").args.get("distinct"):
+            yield "a unit's groups are not taken once each"
+        if largest is not None:
+            yield from self._first_groups("e", "s0", "s", largest)
+        source = "s" if largest is not None else "e"
+        if "f" in self.parts:
+            source, read = "f", source
+            if _from(self._select("f")) != read:
+                yield "groups are left out of others than a unit's"
+        yield from self._first_groups(source, "c", "w", most)
+
+    def _first_groups(self, source: str, number: str, name: str, most: int) -> Iterator[str]:
+        """What keeps no unit to `most` groups of `source` in part `name`, which reads their `number`."""
+        counted = self._select(number)
         windows = [w for w in counted.find_all(exp.Window) if isinstance(w.this, exp.Count)]
         if (
             not windows
             or {p.name for p in windows[0].args["partition_by"]} != {UNIT}
-            or _from(counted) != "e"
+            or _from(counted) != source
         ):
             yield "a unit's groups are not counted"
-        if not self._select("e").args.get("distinct"):
-            yield "a unit's groups are not taken once each"
-        union = self.parts["w"]
+        union = self.parts[name]
         assert isinstance(union, exp.Union)
         whole, cut = union.this, union.expression
         if not _at_most(whole, "n", most) or not _at_most(cut, "_k", most):

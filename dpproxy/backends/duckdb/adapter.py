@@ -187,12 +187,10 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
         self._keeps = True
         self._kept: tuple[str, Sequence[object]] | None = None
 
-    def fetch(
-        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
-    ) -> Fetched:
+    def fetch(self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, most: int) -> Fetched:
         """Runs a histogram query: `query.arrays` are $1.., `rank_key` the last parameter where it is wanted.
 
-        Raises BackendError, without what DuckDB said, also for more than `max_rows` rows; Cancelled.
+        No more than `most` rows and one are read. Raises BackendError, without what DuckDB said; Cancelled.
         """
         quick = self.held
 
@@ -202,7 +200,7 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
             try:
                 sql = self._rest(query, parameters) or query.sql
                 with fitted_arrays(quick, sql):
-                    return _fetched(quick, sql, parameters, query, max_rows)
+                    return _fetched(quick, sql, parameters, query, most)
             except duckdb.OutOfMemoryException:
                 raise
             except duckdb.Error as error:
@@ -214,7 +212,7 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
                 interrupting(cancellation, cursor.interrupt, _EVERY),
             ):
                 self._backend.check(query, cursor, careful=True)
-                return _fetched(cursor, query.sql, parameters, query, max_rows)
+                return _fetched(cursor, query.sql, parameters, query, most)
 
         with interrupting(cancellation, quick.interrupt, _EVERY):
             return masked(cancellation, run)
@@ -256,34 +254,29 @@ def _fetched(
     sql: str,
     parameters: Sequence[object],
     query: HistogramQuery,
-    max_rows: int,
+    most: int,
 ) -> Fetched:
-    """Runs one SELECT; raises BackendError for other statements and for too many rows; duckdb.Error."""
-    statement = _only(cursor, f"FROM (\n{sql}\n) AS q LIMIT {max_rows + 1}", duckdb.StatementType.SELECT)
+    """Runs one SELECT; raises BackendError for other statements; duckdb.Error."""
+    statement = _only(cursor, f"FROM (\n{sql}\n) AS q LIMIT {most + 1}", duckdb.StatementType.SELECT)
     named = _named(statement, parameters)
     if query.integers:
-        fetched = _as_arrays(cursor.execute(statement, named), max_rows)
+        fetched = _as_arrays(cursor.execute(statement, named))
         if any(isinstance(column, list) for column in fetched.columns):
             raise BackendError
         return fetched
     relation = cursor.sql(statement, params=named)
     if all(str(kind.id) in _ARRAYS for kind in relation.types):
-        return _as_arrays(relation, max_rows)
+        return _as_arrays(relation)
     rows = relation.project(_projection(relation)).fetchall()
-    if len(rows) > max_rows:
-        raise BackendError
     # zip(*rows) would make an iterator of each row, all at once: three times as slow.
     columns = tuple([_plain(row[place]) for row in rows] for place in range(len(relation.types)))
     return Fetched(columns, len(rows))
 
 
-def _as_arrays(found: duckdb.DuckDBPyRelation | duckdb.DuckDBPyConnection, max_rows: int) -> Fetched:
+def _as_arrays(found: duckdb.DuckDBPyRelation | duckdb.DuckDBPyConnection) -> Fetched:
     """Rows of integers and texts, column by column."""
     columns = tuple(map(_complete, found.fetchnumpy().values()))
-    rows = len(columns[0]) if columns else 0
-    if rows > max_rows:
-        raise BackendError
-    return Fetched(columns, rows)
+    return Fetched(columns, len(columns[0]) if columns else 0)
 
 
 def _complete(column: np.ndarray) -> Sequence[object]:

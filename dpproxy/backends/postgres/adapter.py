@@ -251,12 +251,10 @@ class PostgresSlot(HeldSlot[Connection]):
         self._backend = backend
         self._interrupted = False
 
-    def fetch(
-        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
-    ) -> Fetched:
+    def fetch(self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, most: int) -> Fetched:
         """Runs a histogram query: `query.arrays` are $1.., `rank_key` the last parameter where it is wanted.
 
-        Raises BackendError, without what PostgreSQL said, also for more than `max_rows` rows; Cancelled.
+        No more than `most` rows and one are read. Raises BackendError, without what PostgreSQL said; Cancelled.
         """
         connection = self.held
         if self._interrupted or connection.closed:
@@ -267,13 +265,11 @@ class PostgresSlot(HeldSlot[Connection]):
         def run() -> Fetched:
             columns: list[list[object]] = []
             with _rows(connection, query.sql, parameters, query.unique, query.trials) as batches:
-                while rows := batches():
+                while (not columns or len(columns[0]) <= most) and (rows := batches()):
                     columns = columns or [[] for _ in rows[0]]
                     for column, values in zip(columns, zip(*rows, strict=True), strict=True):
                         column.extend(values)
-                    if len(columns[0]) > max_rows:
-                        raise BackendError
-                return Fetched(tuple(columns), len(columns[0]) if columns else 0)
+                return Fetched(tuple(columns), len(columns[0]) if columns else 0).first(most + 1)
 
         with interrupting(cancellation, _interruption(connection), every=0.05):
             try:

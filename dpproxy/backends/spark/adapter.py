@@ -18,7 +18,6 @@ from pyspark.sql.types import StructType
 
 from dpproxy.backends.base import (
     BackendColumn,
-    BackendError,
     BackendSchema,
     BackendTable,
     BackendUnavailable,
@@ -125,13 +124,11 @@ class SparkBackend(PublicCounts):
 class SparkSlot(HeldSlot[SparkSession]):
     """One query at a time in a session of its own."""
 
-    def fetch(
-        self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, max_rows: int
-    ) -> Fetched:
+    def fetch(self, query: HistogramQuery, rank_key: str, cancellation: Cancellation, most: int) -> Fetched:
         """Runs a histogram query: `query.arrays` are the columns of the view of cells, `rank_key` that of the secret.
 
-        Both are rows of the session and no literals, so that no plan shows them. Raises BackendError, without what
-        Spark said, also for more than `max_rows` rows; Cancelled.
+        Both are rows of the session and no literals, so that no plan shows them. No more than `most` rows and one are
+        given. Raises BackendError, without what Spark said; Cancelled.
         """
         session = self.held
 
@@ -141,7 +138,7 @@ class SparkSlot(HeldSlot[SparkSession]):
             if query.arrays:
                 texts = {f"a{number}": list(array) for number, array in enumerate(query.arrays)}
                 _bind(session, CELLS, texts)
-            return _collected(session, query.sql, max_rows)
+            return _collected(session, query.sql, most)
 
         with interrupting(cancellation, lambda: _interrupt(session), 0.1):
             return masked(cancellation, run)
@@ -181,12 +178,12 @@ def _collected(session: SparkSession, query: str, most: int) -> Fetched:
         rows += part.num_rows
         if rows > most:
             _interrupt(session)
-            raise BackendError
+            break
     if not rows:
         return Fetched(((),) * (parts[0].num_columns if parts else width), 0)
     names = [f"c{place}" for place in range(parts[0].num_columns)]
     whole = pa.concat_tables([part.rename_columns(names) for part in parts])
-    return Fetched(tuple(map(_values, whole.columns)), rows)
+    return Fetched(tuple(map(_values, whole.columns)), rows).first(most + 1)
 
 
 def _values(column: pa.ChunkedArray) -> Sequence[object]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -15,12 +15,13 @@ import numpy as np
 from dpproxy.engine.measurement.base import GroupBound
 from dpproxy.engine.options import ReleaseOptions
 from dpproxy.engine.planner import BoundNode
-from dpproxy.engine.selection.groups import FREE, Fetch, Measured, MeasuredColumn
+from dpproxy.engine.selection.groups import FREE, Fetch, Measured, MeasuredColumn, capped
 from mechanisms.distinct_count import LOOKED_AT, DistinctCount, PersonLevelDistinctCount
 from mechanisms.distinct_curve import DistinctCountCurve, DistinctEstimate
 from mechanisms.histogram import Cost, Counts
 from mechanisms.item_sets import ItemSets
 from mechanisms.randomness import Plain, Stream
+from mechanisms.row_cap import KEPT, RowCap
 from rewriter.plan import Cells, HistogramQuery
 
 
@@ -38,10 +39,21 @@ class DistinctMeter:
     @property
     def mechanism(self) -> DistinctCountCurve | PersonLevelDistinctCount:
         """The count of one group."""
-        eps_per, most, beta = self.terms.settings.eps_per, self.terms.max_items, self.terms.beta
+        eps_per, most, beta = KEPT * self.terms.settings.eps_per, self.terms.max_items, self.terms.beta
         if self.node.policy.unit_clips:
             return DistinctCountCurve(eps_per, LOOKED_AT * most, beta)
         return PersonLevelDistinctCount(eps_per, most, beta, "matching")
+
+    def cap(self, groups: int) -> RowCap:
+        """What bounds the rows of `groups` groups: of a unit they are its items in each that it can be in."""
+        changed, price = max(self.changed.of(groups), 1), self.cost(max(groups, 1)).information
+        eps_per, most = self.terms.settings.eps_per, self.terms.max_rows
+        wanted = RowCap(eps_per, price, changed * self.mechanism.fetch, most)
+        return replace(wanted, rows=changed * max(wanted.fitting // changed, 1))
+
+    def looked_at(self, groups: int) -> int:
+        """The most items of a unit in one of `groups` groups that are looked at: few where the price is low."""
+        return self.cap(groups).rows // max(self.changed.of(groups), 1)
 
     @property
     def name(self) -> str:
@@ -51,17 +63,18 @@ class DistinctMeter:
         return Cost(self.changed.of(groups) * self.mechanism.cost_at_most.information, Fraction(0))
 
     def parameters(self, groups: int) -> Plain:
-        most = self.node.most.get(self.place)
+        most, looked_at = self.node.most.get(self.place), self.looked_at(groups)
         known = () if most is None else (most,)
-        return self.place, self.node.kept, self.name, self.mechanism.parameters, *known
+        fewer = () if looked_at == self.mechanism.fetch else (("looked at", looked_at),)
+        return self.place, self.node.kept, self.name, self.mechanism.parameters, *known, *fewer
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
-        return (self.node.over(cells).items(self.place, self.mechanism.fetch),)
+        return (self.node.over(cells).items(self.place, self.looked_at(len(cells))),)
 
     def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Measured:
         if not cells:
             return Measured({(self.place, None): MeasuredColumn(())}, FREE)
-        fetched = fetch(self.queries(cells)[0])
+        fetched = capped(self.queries(cells)[0], self.cap(len(cells)), fetch, stream.child("cap"))
         rows, units, items = fetched.counts(0) - 1, fetched.codes(1), fetched.codes(2)
         order = np.lexsort((items, units, rows))
         ends = np.searchsorted(rows[order], np.arange(len(cells) + 1))

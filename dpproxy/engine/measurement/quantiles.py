@@ -26,8 +26,8 @@ MOST_CHOSEN = 3
 
 @dataclass(frozen=True)
 class QuantileMeter:
-    """The quantiles `place` of a node, cut into at most 2^levels bins: one information unit for each group that a
-    unit can be in, or for all of them where its rows are weighted.
+    """The quantiles `place` of a node, cut into at most `most_bins` bins, of many groups into fewer: one information
+    unit for each group that a unit can be in, or for all of them where its rows are weighted.
 
     Under unit clips up to three quantiles between least and largest value are chosen, which share the unit; all others
     come from one tree.
@@ -46,10 +46,9 @@ class QuantileMeter:
         assert isinstance(measure, Quantiles)
         return measure
 
-    @property
-    def bins(self) -> Bins:
-        """How the range is cut."""
-        return bins_of(self._measure, self.most_bins)
+    def bins(self, groups: int) -> Bins:
+        """How the range is cut in each of `groups` groups."""
+        return bins_of(self._measure, self.most_bins, groups)
 
     @property
     def _row(self) -> int:
@@ -61,14 +60,12 @@ class QuantileMeter:
         """The most that a unit counts in all bins of a group, or of all groups where its rows are weighted."""
         return self._measure.tau * self._row
 
-    @property
-    def tree(self) -> QuantileTree:
-        """The tree of one group."""
-        return QuantileTree(self.settings.eps_per, self._tau, self.bins.levels, self.settings.noise)
+    def tree(self, groups: int) -> QuantileTree:
+        """The tree of one of `groups` groups."""
+        return QuantileTree(self.settings.eps_per, self._tau, self.bins(groups).levels, self.settings.noise)
 
-    @property
-    def choices(self) -> tuple[QuantileChoice, ...]:
-        """The choices of one group, by fraction in ascending order; none where a tree answers.
+    def choices(self, groups: int) -> tuple[QuantileChoice, ...]:
+        """The choices of one of `groups` groups, by fraction in ascending order; none where a tree answers.
 
         Of n choices each costs 1/n of a unit. A fraction of 0 or 1 has no bins on its one side, so that its choice
         would fall anywhere in the empty part of the range.
@@ -79,7 +76,8 @@ class QuantileMeter:
             return ()
         eps_per = 1 / root_up(len(fractions) / self.settings.eps_per**2)
         try:
-            return tuple(QuantileChoice(eps_per, self._tau, 1 << self.bins.levels, f) for f in fractions)
+            bins = 1 << self.bins(groups).levels
+            return tuple(QuantileChoice(eps_per, self._tau, bins, f) for f in fractions)
         except ValueError:  # a fraction of too many digits, or a scale beyond what is drawn
             return ()
 
@@ -93,11 +91,11 @@ class QuantileMeter:
 
     @property
     def name(self) -> str:
-        return QuantileChoice.__name__ if self.choices else QuantileTree.__name__
+        return QuantileChoice.__name__ if self.choices(1) else QuantileTree.__name__
 
     @property
     def _each(self) -> Cost:
-        return COST if self.choices else self.tree.cost_at_most
+        return COST if self.choices(1) else self.tree(1).cost_at_most
 
     def cost(self, groups: int) -> Cost:
         if self._measure.weighted:  # a unit's weights are bounded over all groups
@@ -105,16 +103,16 @@ class QuantileMeter:
         return self._each.times(self.changed.of(groups))
 
     def parameters(self, groups: int) -> Plain:
-        law = [one.parameters for one in self.choices] or self.tree.parameters
+        law = [one.parameters for one in self.choices(groups)] or self.tree(groups).parameters
         kept = None if self._measure.weighted else self.node.kept
         return self.place, kept, self.name, law, self._measure.fractions
 
     def queries(self, cells: Cells) -> tuple[HistogramQuery, ...]:
-        return (self.node.over(cells).bins(self.place, 1 << self.bins.levels),)
+        return (self.node.over(cells).bins(self.place, 1 << self.bins(len(cells)).levels),)
 
     def measure(self, cells: Cells, fetch: Fetch, stream: Stream) -> Measured:
         tables = self.counted(cells, fetch)
-        read = self._chosen if self.choices else self._from_trees
+        read = self._chosen if self.choices(len(cells)) else self._from_trees
         return Measured(
             {(self.place, fraction): column for fraction, column in read(tables, stream).items()},
             self.cost(len(cells)),
@@ -124,26 +122,26 @@ class QuantileMeter:
         self, places: tuple[int, ...], ends: tuple[tuple[int, int], ...] = (), *notes: str
     ) -> MeasuredColumn:
         weights = (self.weights,) if self.weights else ()
-        return MeasuredColumn(places, notes=(*weights, *notes), bins=self.bins, ends=ends)
+        return MeasuredColumn(places, notes=(*weights, *notes), bins=self.bins(len(places)), ends=ends)
 
     def _chosen(self, tables: Counts, stream: Stream) -> dict[Fraction, MeasuredColumn]:
         """A bin of each group for each fraction; those of one group ascend with their fractions."""
-        rows = []
+        choices, rows = self.choices(len(tables)), []
         for cell, table in enumerate(tables):
             drawn = stream.child("choices", cell)
             found = [
                 one.release(Histogram(table, True), drawn.child(number)).indices[0]
-                for number, one in enumerate(self.choices)
+                for number, one in enumerate(choices)
             ]
             rows.append(sorted(map(int, found)))
-        columns = zip(*rows, strict=True) if rows else [()] * len(self.choices)
+        columns = zip(*rows, strict=True) if rows else [()] * len(choices)
         return {
-            one.quantile: self._column(tuple(column), (), self._ranks(one))
-            for one, column in zip(self.choices, columns, strict=True)
+            one.quantile: self._column(tuple(column), (), self._ranks(one, len(choices)))
+            for one, column in zip(choices, columns, strict=True)
         }
 
-    def _ranks(self, choice: QuantileChoice) -> str:
-        rows = math.ceil(choice.ranks(len(self.choices)) / self._row)
+    def _ranks(self, choice: QuantileChoice, together: int) -> str:
+        rows = math.ceil(choice.ranks(together) / self._row)
         counted = " that count so" if self._measure.weighted else ""
         return (
             f"quantile {float(choice.quantile):g} is within {rows:,} rows{counted} of its rank with 95%, "
@@ -152,12 +150,12 @@ class QuantileMeter:
 
     def _from_trees(self, tables: Counts, stream: Stream) -> dict[Fraction, MeasuredColumn]:
         """The bins that hold the quantiles by one tree a group, with their intervals."""
-        nodes = []
+        tree, nodes = self.tree(len(tables)), []
         for cell, table in enumerate(tables):
-            release = self.tree.release(Histogram(table, True), stream.child("tree", cell))
+            release = tree.release(Histogram(table, True), stream.child("tree", cell))
             assert release.values is not None
             nodes.append(release.values)
-        margin = width_of(self.tree.noise) * self.tree.stddev
+        margin = width_of(tree.noise) * tree.stddev
         columns = {}
         for fraction in [f for f in self._measure.fractions if f is not None]:
             places = tuple(tree_quantile(n, fraction) for n in nodes)
@@ -171,14 +169,15 @@ class QuantileMeter:
 
     def counted(self, cells: Cells, fetch: Fetch) -> Counts:
         """How many rows are in each bin of each group, shape (groups, bins)."""
-        counts = np.zeros((len(cells), 1 << self.bins.levels), dtype=np.int64)
+        counts = np.zeros((len(cells), 1 << self.bins(len(cells)).levels), dtype=np.int64)
         if not cells:
             return counts
         fetched = fetch(self.queries(cells)[0])
         rows, bins = fetched.counts(0) - 1, fetched.counts(1)
-        if fetched.rows and (
-            min(rows.min(), bins.min()) < 0 or rows.max() >= len(cells) or bins.max() >= counts.shape[1]
+        if fetched.rows > counts.size or (
+            fetched.rows
+            and (min(rows.min(), bins.min()) < 0 or rows.max() >= len(cells) or bins.max() >= counts.shape[1])
         ):
-            raise ValueError("the backend returned a bin that does not exist")
+            raise ValueError("the backend returned a bin that does not exist, or one twice")
         np.add.at(counts, (rows, bins), fetched.counts(2))
         return counts

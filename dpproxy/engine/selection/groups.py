@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from dpproxy.backends.base import Fetched
+from dpproxy.engine import refusals
 from dpproxy.engine.bins import Bins
 from dpproxy.engine.planner import BoundNode
 from mechanisms.choose import TOP_K
 from mechanisms.histogram import Cost, Counts, Histogram, Mechanism, NoiseFamily, Release
 from mechanisms.randomness import Plain, Stream
+from mechanisms.row_cap import RowCap
 from rewriter.plan import Cells, HistogramQuery
 
 Fetch = Callable[[HistogramQuery], Fetched]
@@ -214,6 +216,15 @@ def deviations_of(release: Release, size: int) -> list[float]:
     if release.stddevs is not None:
         return [float(s) for s in release.stddevs]
     return [float(release.stddev or 0)] * size
+
+
+def capped(query: HistogramQuery, cap: RowCap, fetch: Fetch, stream: Stream) -> Fetched:
+    """The rows of a query that no public number bounds; Refusal (54000) where they pass the cap and its noise."""
+    most = cap.drawn(stream)
+    fetched = fetch(replace(query, most=max(most, 0)))
+    if fetched.rows > most:
+        raise refusals.more_rows_than_fit(cap.most)
+    return fetched
 
 
 def in_cell_order(fetched: Fetched, column: int, size: int) -> Counts:

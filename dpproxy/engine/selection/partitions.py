@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpproxy.engine.planner import BoundNode
-from dpproxy.engine.selection.groups import Fetch, SelectedGroups
+from dpproxy.engine.selection.groups import Fetch, SelectedGroups, capped
 from mechanisms.histogram import Cost
 from mechanisms.partition_selection import WeightedGaussian
 from mechanisms.randomness import Plain, Stream
+from mechanisms.row_cap import RowCap
 from rewriter.plan import Cells, HistogramQuery
 
 
@@ -16,12 +17,14 @@ from rewriter.plan import Cells, HistogramQuery
 class PartitionSelection:
     """The groups that enough units are in, each round among those that were neither released nor set aside before.
 
-    Only labels leave, in the order of their texts. `most`: how many of them are measured afterwards, 0 where nothing
-    is; the names beyond that are left out, which the data have no part in.
+    Only labels leave, in the order of their texts. `cap`: of the labels of a round; `most`: how many of those that
+    leave are measured afterwards, 0 where nothing is; the names beyond that are left out, which the data have no part
+    in.
     """
 
     node: BoundNode
     mechanism: WeightedGaussian
+    cap: RowCap
     most: int = 0
 
     @property
@@ -41,15 +44,19 @@ class PartitionSelection:
         return len(self.mechanism.rounds)
 
     def queries(self) -> tuple[HistogramQuery, ...]:
-        return (self.node.weights((), self.mechanism.delta0, 0, self.mechanism.rounds[0].least),)
+        return (self._weights((), 0),)
+
+    def _weights(self, left_out: Cells, turn: int) -> HistogramQuery:
+        least = self.mechanism.rounds[turn].least
+        return self.node.weights(left_out, self.mechanism.delta0, turn, least, self.mechanism.largest)
 
     def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
         released: list[tuple[str | None, ...]] = []
         aside: list[tuple[str | None, ...]] = []  # private: names of groups that do not come out
         keys = len(self.node.aggregate.keys)
         for turn, this in enumerate(self.mechanism.rounds):
-            left_out = (*released, *aside)
-            fetched = fetch(self.node.weights(left_out, self.mechanism.delta0, turn, this.least))
+            query = self._weights((*released, *aside), turn)
+            fetched = capped(query, self.cap, fetch, stream.child("cap", turn))
             for names, chosen in zip(
                 (released, aside),
                 this.sort_out(fetched.counts(keys), stream.child("round", turn)),

@@ -11,10 +11,11 @@ import numpy as np
 
 from dpproxy.backends.base import Fetched
 from dpproxy.engine.planner import BoundNode
-from dpproxy.engine.selection.groups import GAUSSIAN, Fetch, MeasuredColumn, SelectedGroups
+from dpproxy.engine.selection.groups import GAUSSIAN, Fetch, MeasuredColumn, SelectedGroups, capped
 from mechanisms.continual import Events, RunningCounter
 from mechanisms.histogram import Cost
 from mechanisms.randomness import Plain, Stream
+from mechanisms.row_cap import RowCap
 from rewriter.ir.measure import Running
 from rewriter.plan import Cells, HistogramQuery
 
@@ -64,13 +65,15 @@ NOTHING = Seen((), MeasuredColumn(()), 0)
 class RunningSelection:
     """The items at the first `at` times of the node whose running count is above the mechanism's threshold.
 
-    Values at times that `earlier` releases covered stay unchanged: if their events change after all, equal noise
+    `cap`: of the rows of a look, of which the price covers as many as there can be. Values at times that `earlier`
+    releases covered stay unchanged: if their events change after all, equal noise
     does not reveal the change.
     """
 
     node: BoundNode
     mechanism: RunningCounter
     at: int
+    cap: RowCap
     earlier: Seen = NOTHING
     rounds: int = 1
 
@@ -109,7 +112,7 @@ class RunningSelection:
         if self.at <= earlier.times:
             return self._groups(earlier.cells, earlier.counts, earlier.times)
         keys = len(self.node.aggregate.keys)
-        fetched = fetch(self.queries()[0])
+        fetched = capped(self.queries()[0], self.cap, fetch, stream.child("cap", self.at))
         items = [tuple(row) for row in zip(*(fetched.texts(n) for n in range(keys - 1)), strict=True)]
         labels = sorted(set(items), key=_label)
         looked = range(earlier.times + 1, self.at + 1)

@@ -203,6 +203,8 @@ class Assessor:
                     if query not in kept:
                         most = self.checked.config.backend.max_rows
                         kept[query] = slot.fetch(query, self._rank, Cancellation(), most)
+                    if kept[query].rows > most:
+                        raise BackendError
                     return kept[query]
 
                 exact = truth(one, fetch)

@@ -116,7 +116,9 @@ def _quantiles(
     meter = QuantileMeter(node, place, one.terms.settings, GroupBound(None), one.terms.bins)
     tables = meter.counted(cells, fetch)
     return {
-        (place, fraction): MeasuredColumn(tuple(_place(row, fraction) for row in tables), bins=meter.bins)
+        (place, fraction): MeasuredColumn(
+            tuple(_place(row, fraction) for row in tables), bins=meter.bins(len(tables))
+        )
         for fraction in measure.fractions
         if fraction is not None
     }

@@ -64,7 +64,6 @@ def test_the_defaults_are_the_documented_ones(tmp_path: Path) -> None:
             "mechanisms": "clipped",
             "d_bar": 1000,
             "max_k": 100,
-            "most_groups": 0,
             "epoch": "day",
             "key_file": ".dpproxy/key",
             "query_information": 50,

@@ -267,12 +267,13 @@ def test_quantiles_share_the_price_of_one(service: Service) -> None:
         assert isinstance(node, BoundNode)
         settings = terms(service.config.privacy, {}).settings
         meter = QuantileMeter(node, 0, settings, GroupBound(None), 1024)
-        assert len(meter.choices) == len(fractions)
-        assert sum(one.eps_per**2 for one in meter.choices) <= settings.eps_per**2
-        assert all(one.eps_per**2 > settings.eps_per**2 / (len(fractions) + 1) for one in meter.choices)
-        assert all(one.tau == ROW * 4 for one in meter.choices), "what all rows of a unit weigh"
+        choices = meter.choices(1)
+        assert len(choices) == len(fractions)
+        assert sum(one.eps_per**2 for one in choices) <= settings.eps_per**2
+        assert all(one.eps_per**2 > settings.eps_per**2 / (len(fractions) + 1) for one in choices)
+        assert all(one.tau == ROW * 4 for one in choices), "what all rows of a unit weigh"
         laplace = replace(meter, settings=replace(settings, noise="laplace"))
-        assert not laplace.choices
+        assert not laplace.choices(1)
 
 
 def test_explain_says_that_a_variance_may_be_null(ann: Analyst) -> None:

@@ -23,7 +23,7 @@ from dpproxy.engine.bounded_range import of_bounded_range, recorded
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from mechanisms.count_release import KnownCountRelease, PrivateCountRelease
 from mechanisms.known_domain import KnownGauss, KnownGumb, KnownLap
-from mechanisms.positive_histogram import PositiveHistogram
+from mechanisms.quantile import QuantileTree
 from mechanisms.unknown_domain import UnkGauss, UnkGumb, UnkLap
 from rewriter.refusal import Refusal
 from tests.dpproxy.engine.test_executor import Analyst
@@ -104,7 +104,7 @@ def test_names_in_the_ledger_say_what_the_mechanisms_noise_is(mechanism: type[An
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_a_mechanism_of_either_noise_is_recorded_with_it(noise: Literal["laplace", "gaussian"]) -> None:
-    mechanism = PositiveHistogram(Fraction(1), Fraction(1, 100), 1, 1, 9, noise)
+    mechanism = QuantileTree(Fraction(1), 1, 3, noise)
     assert of_bounded_range(recorded(mechanism.name, noise)) == (mechanism.noise_family == "laplace")
 
 

@@ -22,7 +22,7 @@ from rewriter.ir.measure import Count, DistinctItems, Joint, Moment, Quantiles, 
 from rewriter.logical.key_domains import domain_queries
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
-from rewriter.plan import Cells
+from rewriter.plan import Cells, HistogramQuery
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter
@@ -82,31 +82,40 @@ def _unbounded(
     delta0, backend = node.bound.value, QueryContext(policy, values, dialect)
     wide = len(node.keys)
 
-    def walk(text: str) -> Walk:
-        return Walk(change(text), name, wide)
+    def walk(query: HistogramQuery, **sizes: int) -> Walk:
+        walked = Walk(change(query.sql), name, wide)
+        found = walked.most_rows({"cell": len(listed), **sizes})
+        if found != query.most:
+            said.append(f"at most {query.most} rows are said, and {found} found")
+        return walked
 
-    if node.measures and isinstance(node.measures[0], Running):
-        yield from walk(running_query(node, ("2024-01-01",), backend).sql).running(node.measures[0])
-        return
+    said: list[str] = []
     cells = _cells(node, policy, values)
+    listed = cells or (("x",) * wide,)
+    if node.measures and isinstance(node.measures[0], Running):
+        yield from walk(running_query(node, ("2024-01-01",), backend)).running(node.measures[0])
+        yield from said
+        return
     if not node.measures:
         most = GROUPS if delta0 is None else min(delta0, GROUPS)
-        for floor in (0, 1):
-            yield from walk(weights_query(node, (), most, 0, backend, floor).sql).weights(most)
+        for floor, largest in ((0, 10 * most), (1, None)):
+            for left_out in ((), (("x",) * wide,)):
+                query = weights_query(node, left_out, most, 0, backend, floor, largest)
+                yield from walk(query).weights(most, largest)
+        yield from said
         return
     numbers = tuple(m for m in node.measures if isinstance(m, (Count, Moment)))
     if numbers:
         counted = replace(node, measures=numbers, order_by=0)
-        text = histogram_query(counted, policy, values, cells, delta0, 10, dialect).sql
-        yield from walk(text).histogram(numbers, delta0)
-    listed = cells or (("x",) * wide,)
+        query = histogram_query(counted, policy, values, cells, delta0, 10, dialect)
+        yield from walk(query).histogram(numbers, delta0)
     for place, measure in enumerate(node.measures):
         if isinstance(measure, Quantiles):
-            binned = walk(bins_query(node, place, listed, BINS, delta0, backend).sql)
+            binned = walk(bins_query(node, place, listed, BINS, delta0, backend), bin=BINS)
             yield from binned.weighted(measure) if measure.weighted else binned.bins(measure, delta0)
         elif isinstance(measure, DistinctItems):
-            text = items_query(node, place, listed, ITEMS, delta0, backend).sql
-            yield from walk(text).items(measure, ITEMS, delta0)
+            query = items_query(node, place, listed, ITEMS, delta0, backend)
+            yield from walk(query).items(measure, ITEMS, delta0)
     yield from _totals(node, listed, backend, walk)
     units = tuple(
         Total(None, m.argument, 1, once=True)
@@ -115,10 +124,11 @@ def _unbounded(
     )
     # Counts of units are totals, too, where nothing bounds the groups of a unit.
     yield from _totals(replace(node, measures=units), listed, backend, walk)
+    yield from said
 
 
 def _totals(
-    node: AggregateNode, cells: Cells, backend: QueryContext, walk: Callable[[str], Walk]
+    node: AggregateNode, cells: Cells, backend: QueryContext, walk: Callable[..., Walk]
 ) -> Iterator[str]:
     """What the queries of a node's clipped totals do not bound, all of them together."""
     measures = [(n, m) for n, m in enumerate(node.measures) if isinstance(m, (Total, Joint))]
@@ -130,12 +140,14 @@ def _totals(
     if (
         backend.dialect is DUCKDB
     ):  # how they count units is the same text on all engines, and takes long to read
-        yield from walk(lengths_query(every, 4, BINS).sql).places(every.anchors)
+        lengths = lengths_query(every, 4, BINS)
+        yield from walk(lengths, i=len(vectors), bin=BINS + 1).places(every.anchors)
         if joint:
-            yield from walk(averages_query(replace(every, vectors=joint), 4, BINS).sql).places()
+            averages = averages_query(replace(every, vectors=joint), 4, BINS)
+            yield from walk(averages, i=len(joint), place=2 * BINS + 1).places()
     clips = [(LENGTH * anchor, SCALE) for anchor in every.anchors]
     parts = [1 if isinstance(m, Total) else 2 + m.squares for _, m in measures]
-    yield from walk(clipped_query(every, clips).sql).clipped(parts, clips)
+    yield from walk(clipped_query(every, clips)).clipped(parts, clips)
 
 
 def _cells(node: AggregateNode, policy: Policy, values: tuple[Parameter, ...]) -> Cells | None:
@@ -347,3 +359,20 @@ def test_what_is_believed_of_a_derived_table_is_no_bound() -> None:
     assert list(Walk(apart, "duckdb", 1).histogram(node.measures, 1))
     unclamped = text.replace("LEAST(COUNT(*), 1)", "COUNT(*)")
     assert list(Walk(unclamped, "duckdb", 1).histogram(node.measures, 1))
+
+
+@pytest.mark.parametrize(
+    ("sql", "right", "wrong"),
+    [
+        (GROUPED, "LIMIT 10", ""),
+        (GROUPED, "LIMIT 10", "LIMIT 11"),
+        (WEIGHTED, "GROUP BY\n  u.cell,\n  u.bin", "GROUP BY\n  u.cell,\n  u.bin,\n  u._o"),
+        (UNITS, "GROUP BY\n  u.cell", "GROUP BY\n  u.cell,\n  u._o"),
+    ],
+)
+def test_a_query_that_gives_more_rows_is_noticed(sql: str, right: str, wrong: str) -> None:
+    policy = replace(MEASURED, unit_clips=sql is not GROUPED)
+    nodes = nodes_of(sql, policy)
+    assert not list(unbounded(sql, nodes, policy))
+    found = list(unbounded(sql, nodes, policy, lambda text: text.replace(right, wrong)))
+    assert any("rows are said, and" in what for what in found), found

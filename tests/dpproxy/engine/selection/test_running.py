@@ -267,6 +267,6 @@ def test_explain_prices_a_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         ann = Analyst(service, "ann")
         lines = [line for (line,) in ann.ask(f"EXPLAIN {RUNNING}")]
         assert any("UnknownDomainSquareRoot, times 1 to 7 of 15" in line for line in lines)
-        assert any("standard deviation 18.49 to 25.64, depending on the time" in line for line in lines)
+        assert any("standard deviation 18.64 to 25.85, depending on the time" in line for line in lines)
         assert any("at most 1 information unit and 1 call" in line for line in lines)
         assert ann.used() == (0, 0)
