@@ -247,14 +247,22 @@ def _columns_of(place: str, written: str, backend: BackendTable) -> frozenset[st
 
 
 def _check_horizons(found: Sequence[_Found], tables: Mapping[TableName, Table]) -> None:
-    """A horizon promises that rows stay. What is filtered or computed follows the backend's latest values."""
+    """A horizon promises that rows stay. Units along a path, filters and computed columns follow the latest values.
+
+    Why: docs/decisions/streams-go-on-where-the-past-stays.md.
+    """
     for one in found:
         table = tables[one.name]
-        along = (table, *(tables[hop.target] for hop in table.path))
         if table.horizon is None:
             continue
         place = f"tables.{one.key}.horizon"
-        if any(passed.where is not None for passed in along):
+        if table.path:
+            raise Mistake(
+                place,
+                f'promises that rows stay with their units, but a change of table "{table.path[0].target[1]}" can move '
+                "them: name the unit by the table's own columns, without privacy_unit_path, or leave the horizon out",
+            )
+        if table.where is not None:
             raise Mistake(
                 place, "promises that rows stay, but a row filter may drop them: leave one of both out"
             )

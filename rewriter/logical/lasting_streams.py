@@ -1,8 +1,9 @@
 """Streams: which running counts are over append-only history, and which times they can be released at.
 
 A data owner who declares the horizon of a table's time promises that events arrive in order and stay. That holds for
-the rows of that table alone, chosen row by row. A query that joins other private rows, or reads a unit's other
-rows or the clock of a time zone, can change for past times.
+the rows of that table alone, each with the unit that it names itself, chosen row by row. A unit that is found along a
+path, a query that joins other private rows, or one that reads a unit's other rows or the clock of a time zone, can
+change for past times.
 
 Why: docs/decisions/streams-go-on-where-the-past-stays.md.
 """
@@ -77,11 +78,19 @@ def lasting(node: AggregateNode) -> str | None:
     alone = len(private) == 1 and not relation.semi_joins and relation.filled is None
     if declared is None or not whole or not alone or declared[0] != private[0].alias:
         return None
+    if not _by_itself(private[0].table):
+        return None
     # What a zone's clock showed can change with the tz database.
     read = (*node.keys, *relation.conditions, *parts(found))
     if any(not at_utc(part) for one in read for part in walk(one, exp.AtTimeZone)):
         return None
     return grain_of(time)
+
+
+def _by_itself(table: Table) -> bool:
+    """Whether each row is there, and of its unit, by the columns that it is stored with."""
+    computed = any(column.expression is not None for column in table.columns)
+    return not table.path and table.where is None and not computed
 
 
 def public_tables(relation: Relation) -> tuple[Table, ...]:

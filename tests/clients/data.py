@@ -37,7 +37,6 @@ email = {{ hidden = true }}
 
 [tables."app.events"]
 privacy_unit = "user_id"
-privacy_unit_path = ["user_id -> app.users.user_id"]
 max_rows_per_unit = 10
 max_rows_per_unit_per_group = 2
 max_groups_per_unit = {{ kind = 2, "kind, ts" = 4 }}

@@ -111,7 +111,6 @@ joined = { range = ["2023-01-01", "2023-12-31"] }
 
 [tables.visits]
 privacy_unit = "person"
-privacy_unit_path = ["person -> people.person"]
 max_rows_per_unit = 4
 max_rows_per_unit_per_group = 1
 max_groups_per_unit = { "mood" = 2, "place" = 2, "kind" = 1, "kind, mood" = 3, "day" = 3 }
@@ -143,7 +142,7 @@ tier = { domain = ["a", "A", "b"], nullable = true }
 fee = { bounds = [0, 50], scale = 1 }
 
 [tables.lines]
-privacy_unit_path = ["visit -> visits.visit"]
+privacy_unit_path = ["visit -> visits.visit", "person -> people.person"]
 max_rows_per_unit = 5
 max_rows_per_unit_per_group = 2
 max_groups_per_unit = { "item" = 2 }
@@ -180,8 +179,9 @@ def rows(rng: Random, of: Shape) -> Rows:
     data["words"] = [(word, rng.choice(AREAS)) for word in WORDS]
     for unit in order:
         _person(rng, unit, unit in people[:HEAVY], data)
+    # Visits name their units themselves, so that only those without one are nobody's.
+    data["visits"].append((len(data["visits"]) + 1, None, *_visit(rng)))
     for stranger in (None, 999 if of.numbered else "zz"):
-        data["visits"].append((len(data["visits"]) + 1, stranger, *_visit(rng)))
         data["notes"].append((stranger, rng.randrange(1, 40), *_note(rng)))
     visits = [(row[0], row[1] in people[:HEAVY]) for row in data["visits"]]
     for visit, heavy in visits:

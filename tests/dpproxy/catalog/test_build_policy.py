@@ -322,9 +322,14 @@ def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, key: str, neares
     assert (caught.value.file, caught.value.key, caught.value.nearest) == (file, key, nearest)
 
 
+PATH = 'privacy_unit_path = ["user_id -> users.user_id"]\n'
+PLACED = 'placed = { range = ["2024-01-01", "2024-12-31"] }'
+HORIZON = 'max_rows_per_unit = 100\nhorizon = { placed = ["2024-01-01", "2024-12-31"], events_per_unit = 3 }'
+
+
 def test_what_comes_with_later_work_is_checked_and_taken(tmp_path: Path) -> None:
     horizon = 'horizon = { placed = ["2024-01-01", "2024-12-31"], events_per_unit = 100 }'
-    policy = shop.POLICY.replace("max_rows_per_unit = 100", horizon)
+    policy = shop.POLICY.replace(f"{PATH}max_rows_per_unit = 100", horizon)
     assert shop.opened(shop.make(tmp_path, policy.replace("bounds = [0, 99.5]", "unit_bounds = [0, 99.5]")))
 
 
@@ -503,10 +508,6 @@ def test_row_filters_and_computed_columns(tmp_path: Path) -> None:
     assert not shop.opened(shop.write(tmp_path, shop.POLICY))[2].secretive
 
 
-PLACED = 'placed = { range = ["2024-01-01", "2024-12-31"] }'
-HORIZON = 'max_rows_per_unit = 100\nhorizon = { placed = ["2024-01-01", "2024-12-31"], events_per_unit = 3 }'
-
-
 @pytest.mark.parametrize(
     ("old", "new", "key", "why"),
     [
@@ -568,14 +569,14 @@ HORIZON = 'max_rows_per_unit = 100\nhorizon = { placed = ["2024-01-01", "2024-12
             '"who" is computed',
         ),
         (
-            "max_rows_per_unit = 100",
+            f"{PATH}max_rows_per_unit = 100",
             f'{HORIZON}\nwhere = "note IS NULL"',
             "tables.orders.horizon",
             "a row filter may drop them",
         ),
-        ("max_rows_per_unit = 100", HORIZON, None, ""),
+        (f"{PATH}max_rows_per_unit = 100", HORIZON, None, ""),
         (
-            "max_rows_per_unit = 100\n[tables.orders.columns]",
+            f"{PATH}max_rows_per_unit = 100\n[tables.orders.columns]",
             f'{HORIZON}\n[tables.orders.columns]\nx = {{ expression = "1" }}',
             "tables.orders.horizon",
             "computed columns may change",
@@ -597,10 +598,21 @@ def test_sql_of_the_owners_that_cannot_be(
     assert why in caught.value.message
 
 
-def test_a_filter_on_the_way_to_the_unit_ends_a_horizon(tmp_path: Path) -> None:
-    shop.make(tmp_path)
-    said = shop.POLICY.replace("max_rows_per_unit = 100", HORIZON).replace(
-        "[tables.users.columns]", 'where = "email IS NULL"\n[tables.users.columns]'
+@pytest.mark.parametrize(
+    ("path", "over"),
+    [("user_id -> users.user_id", "users"), ("order_id -> old_orders.order_id", "old_orders")],
+)
+def test_units_along_a_path_have_no_horizon(tmp_path: Path, path: str, over: str) -> None:
+    """Also where the path starts from the unit: rows of a unit that the last table loses would go, and come back."""
+    shop.make(
+        tmp_path,
+        shop.POLICY,
+        f"{shop.SCHEMA}CREATE TABLE old_orders (order_id BIGINT PRIMARY KEY, user_id BIGINT);",
     )
-    with pytest.raises(ConfigError, match="a row filter may drop them"):
+    said = shop.POLICY.replace(f"{PATH}max_rows_per_unit = 100", f'privacy_unit_path = ["{path}"]\n{HORIZON}')
+    said += '[tables.old_orders]\nprivacy_unit = "user_id"\n'
+    with pytest.raises(ConfigError) as caught:
         shop.opened(shop.write(tmp_path, said))
+    assert caught.value.key == "tables.orders.horizon"
+    assert f'a change of table "{over}" can move them' in caught.value.message
+    assert "name the unit by the table's own columns, without privacy_unit_path" in caught.value.message

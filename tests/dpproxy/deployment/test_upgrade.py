@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import tarfile
 from collections.abc import Iterator
@@ -88,7 +89,8 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         archive.extractall(folder, filter="tar")
     with duckdb.connect(folder / "shop.duckdb") as data:
         data.execute((state / "schema.sql").read_text())
-    policy = (state / "dpproxy.toml").read_text()
+    # Rows with units along a path have no horizon any more: its running count is another question now.
+    policy = re.sub(r"horizon = .*\n", "", (state / "dpproxy.toml").read_text())
     if state.name == FIRST:
         # What was bought of sums under caps of rows is answered by mechanisms that keep those.
         policy = policy.replace("[privacy]\n", '[privacy]\nmechanisms = "paper"\n')
@@ -142,7 +144,9 @@ def test_an_audit_tells_the_same(opened: Opened) -> None:
 def test_what_was_paid_for_is_free_and_a_new_question_is_charged(opened: Opened) -> None:
     """Of the first one keys had another encoding, so that its answers are charged again, once."""
     frozen = {one["account"] for one in opened.left("balances.json")["accounts"] if one["frozen"]}
-    bought = [one for one in opened.left("answers.json") if isinstance(one[2], list)]
+    bought = [
+        one for one in opened.left("answers.json") if isinstance(one[2], list) and " OVER " not in one[1]
+    ]
     asked = [one for one in bought if opened.state.name != FIRST or f"analyst:{one[0]}" not in frozen]
 
     def used() -> list[Any]:

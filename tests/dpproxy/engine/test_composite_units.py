@@ -39,7 +39,6 @@ ward = {{ domain = ["A", "B"], nullable = false }}
 [tables.visits]
 privacy_unit_path = ["(hospital, patient_no) -> patients (hospital, patient_no)"]
 max_rows_per_unit = 10
-horizon = {{ seen = ["2024-01-01", "2024-01-31"], events_per_unit = 10 }}
 [tables.visits.columns]
 seen = {{ range = ["2024-01-01", "2024-01-31"] }}
 minutes = {{ bounds = [0, 99] }}

@@ -50,14 +50,20 @@ WISHES: tuple[dict[str, str], ...] = (
     {"dpproxy.spend": "accurate", "dpproxy.query_information": "3"},
     {"dpproxy.distinct_values": "present"},
 )
-HORIZON = 'horizon = { placed = ["2024-01-01", "2024-12-31"], events_per_unit = 20 }'
-SHOP_SCHEMA = f"{shop.SCHEMA}ALTER TABLE orders ADD COLUMN status VARCHAR;"
+LOGINS = """
+[tables.logins]
+privacy_unit = "user_id"
+horizon = { seen = ["2024-01-01", "2024-12-31"], events_per_unit = 20 }
+"""
+SHOP_SCHEMA = (
+    f"{shop.SCHEMA}ALTER TABLE orders ADD COLUMN status VARCHAR;"
+    "CREATE TABLE logins (user_id BIGINT, device VARCHAR, seen TIMESTAMP);"
+)
 ROWS = "max_rows_per_unit = 50\nmax_rows_per_unit_per_group = 5\n"
 SHOP_POLICY = (
-    shop.POLICY.replace("max_rows_per_unit = 100", f"max_rows_per_unit = 100\n{HORIZON}").replace(
-        'unique = ["order_id, product_id"]\n', f'unique = ["order_id, product_id"]\n{ROWS}'
-    )
+    shop.POLICY.replace('unique = ["order_id, product_id"]\n', f'unique = ["order_id, product_id"]\n{ROWS}')
     + ROWS
+    + LOGINS
 )
 CAPS = {"transactions": (2000, 20), "campaigns": (20, 1), "coupon_redemptions": (50, 10)}
 """The row caps of the sample policy for which keys were pinned: most rows of a household, in all and in a group."""

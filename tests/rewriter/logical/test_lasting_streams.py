@@ -9,11 +9,20 @@ import pytest
 from rewriter.logical.lasting_streams import lasting
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
-from rewriter.policy import Horizon, Policy
+from rewriter.policy import Column, Hop, Horizon, Policy, Table
 from tests.rewriter.shop import EVENTS, POLICY
 
 HORIZON = Horizon("ts", "2024-01-01", "2024-03-31", 3)
-TABLES = {**POLICY.tables, ("public", "events"): replace(EVENTS, horizon=HORIZON)}
+ALONE = replace(EVENTS, horizon=HORIZON, path=())
+COUNT = "SUM(COUNT(*)) OVER (PARTITION BY device ORDER BY {time})"
+
+
+def lasting_of(events: Table, time: str, where: str = "TRUE") -> str | None:
+    """What `lasting` says of a running count of events."""
+    sql = f"SELECT device, {time}, {COUNT.format(time=time)} FROM events WHERE {where} GROUP BY 1, 2"
+    (node,) = split_query(sql, Policy({**POLICY.tables, ("public", "events"): events})).nodes
+    assert isinstance(node, AggregateNode)
+    return lasting(node)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +38,20 @@ TABLES = {**POLICY.tables, ("public", "events"): replace(EVENTS, horizon=HORIZON
     ],
 )
 def test_the_past_stays(time: str, where: str, grain: str | None) -> None:
-    count = f"SUM(COUNT(*)) OVER (PARTITION BY device ORDER BY {time})"
-    sql = f"SELECT device, {time}, {count} FROM events WHERE {where} GROUP BY 1, 2"
-    (node,) = split_query(sql, Policy(TABLES)).nodes
-    assert isinstance(node, AggregateNode)
-    assert lasting(node) == grain
+    assert lasting_of(ALONE, time, where) == grain
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        # The table of the units may lose and regain a unit, also where the path starts from the unit itself.
+        replace(ALONE, path=EVENTS.path),
+        replace(ALONE, path=(Hop("event_id", ("public", "sessions"), "event_id"), *EVENTS.path)),
+        replace(ALONE, where="amount > 0"),
+        replace(ALONE, columns=(*ALONE.columns, Column("late", "boolean", expression="amount > 0"))),
+    ],
+)
+def test_rows_that_other_values_move_do_not_stay(events: Table) -> None:
+    """Whatever the check of the policy has let through."""
+    assert lasting_of(ALONE, "ts::date") == "day"
+    assert lasting_of(events, "ts::date") is None

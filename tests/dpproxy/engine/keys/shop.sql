@@ -30,6 +30,8 @@ SELECT placed::date, sum(count(*)) OVER (ORDER BY placed::date) FROM orders GROU
 SELECT status, placed::date, sum(count(*)) OVER (PARTITION BY status ORDER BY placed::date) FROM orders GROUP BY 1, 2;
 SELECT status, date_trunc('month', placed), sum(count(*)) OVER (PARTITION BY status ORDER BY date_trunc('month', placed)) FROM orders WHERE user_id < 100 GROUP BY 1, 2;
 SELECT country, placed::date, sum(count(*)) OVER (PARTITION BY country ORDER BY placed::date) FROM users JOIN orders USING (user_id) GROUP BY 1, 2;
+SELECT device, seen::date, sum(count(*)) OVER (PARTITION BY device ORDER BY seen::date) FROM logins GROUP BY 1, 2;
+SELECT device, date_trunc('month', seen), sum(count(*)) OVER (PARTITION BY device ORDER BY date_trunc('month', seen)) FROM logins WHERE user_id < 100 GROUP BY 1, 2;
 SELECT n, count(*) FROM (SELECT user_id, count(*) AS n FROM orders GROUP BY user_id) t WHERE n < 5 GROUP BY n;
 SELECT avg(least(n, 10)) FROM (SELECT user_id, count(*) AS n FROM orders GROUP BY user_id) t;
 SELECT count(*) FROM users WHERE user_id IN (SELECT user_id FROM orders WHERE placed >= '2024-06-01');
