@@ -333,7 +333,8 @@ class EntryRow:
     A reservation is opened by a row of kind `reserve` for each account of its chain and resolved by one of
     kind `settle`, `spend` or `release` for each; a `replay` is one row that costs nothing. `own`: the account
     that asked, the others of the chain are shared and carry no query. `replayed`: the answer was stored
-    before. `period`: a number that grows with each refresh of the account.
+    before or, of a shared account, its stream was paid for before. `period`: a number that grows with each refresh
+    of the account.
     """
 
     number: int

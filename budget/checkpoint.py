@@ -47,12 +47,22 @@ WHERE later.number > %(after)s AND later.kind = 'settle' AND later.replayed AND 
         SELECT 1 FROM dpproxy_ledger.entry AS first
         WHERE first.release_key = later.release_key AND first.account = later.account
             AND first.period_number = later.period_number AND first.number < later.number
-            AND first.kind = 'settle' AND NOT first.own
+            AND first.kind = 'settle' AND NOT first.own AND first.information + first.calls > 0
+            AND (first.information, first.calls) = (first.at_most_information, first.at_most_calls)
+    )
+    AND NOT EXISTS (
+        SELECT 1 FROM dpproxy_ledger.look AS told
+        JOIN dpproxy_ledger.look AS other ON other.stream = told.stream
+        JOIN dpproxy_ledger.entry AS first ON first.release_key = other.release_key
+        WHERE told.release_key = later.release_key AND first.account = later.account
+            AND first.period_number = later.period_number AND first.number < later.number
+            AND first.kind = 'settle' AND NOT first.own AND first.information + first.calls > 0
             AND (first.information, first.calls) = (first.at_most_information, first.at_most_calls)
     )
 ORDER BY later.number LIMIT 1
 """
-"""A shared account's entry that cost nothing for an answer that it was not charged for before in this period."""
+"""A shared account's entry that cost nothing for an answer, or for a look at a stream, that it was not charged for
+before in this period."""
 
 
 @dataclass(frozen=True)

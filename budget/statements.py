@@ -195,7 +195,7 @@ charged_before AS (
 # An answer of an older version does not tell its pure epsilon; it had at most what is reserved for the same release.
 _CHARGE = """
 charge AS (
-    SELECT held.*, price.stored_before, price.answer,
+    SELECT held.*, price.stored_before, price.answer, price.stored_before AS given_again,
         CASE WHEN account IN (SELECT account FROM charged_before) THEN 0
             WHEN NOT own THEN at_most_information
             WHEN price.stored_before AND EXISTS (SELECT 1 FROM paid_before) THEN 0
@@ -246,7 +246,7 @@ resolved AS (
         information, calls, epsilon, period_number, written_at, release_key, replayed, query, noise
     )
     SELECT reservation, account, own, 1, 'settle', 0, at_most_information, at_most_calls, at_most_epsilon,
-        charged_information, charged_calls, charged_epsilon, period_now, now_at, %(release_key)s, stored_before,
+        charged_information, charged_calls, charged_epsilon, period_now, now_at, %(release_key)s, given_again,
         CASE WHEN own THEN %(query)s::text END, CASE WHEN own THEN %(noise)s::text END
     FROM charge
     RETURNING account, number

@@ -15,11 +15,14 @@ SELECT
     (SELECT answer FROM dpproxy_ledger.answer JOIN last ON last.release_key = answer.release_key) AS answer
 """
 
-_PAID = """
-paid AS (
-    SELECT stream_paid.account FROM dpproxy_ledger.stream_paid, held
-    WHERE stream_paid.stream = %(stream)s AND stream_paid.account = held.account
-        AND stream_paid.period_number = held.period_now
+_PAYERS = """
+payer AS (
+    SELECT held.*, EXISTS (
+        SELECT 1 FROM dpproxy_ledger.stream_paid
+        WHERE stream_paid.stream = %(stream)s AND stream_paid.account = held.account
+            AND stream_paid.period_number = held.period_now
+    ) AS paid
+    FROM held
 ),
 """
 
@@ -31,34 +34,28 @@ looked AS (
 ),
 """
 
-_OWES = """
-owes AS (
-    SELECT held.account,
-        CASE WHEN EXISTS (SELECT 1 FROM paid WHERE paid.account = held.account) THEN 0
-            ELSE price.information END AS information,
-        CASE WHEN EXISTS (SELECT 1 FROM paid WHERE paid.account = held.account) THEN 0
-            ELSE price.calls END AS calls,
-        CASE WHEN EXISTS (SELECT 1 FROM paid WHERE paid.account = held.account) THEN 0
-            ELSE price.epsilon END AS epsilon
-    FROM held, price
+# All looks are functions of the stream's noise, for which an account that has paid was charged in full.
+# Why: docs/decisions/shared-accounts-pay-once.md.
+_CHARGE = """
+charge AS (
+    SELECT payer.*, price.stored_before, price.answer,
+        price.stored_before OR (paid AND NOT own) AS given_again,
+        CASE WHEN paid THEN 0 WHEN own THEN price.information
+            ELSE GREATEST(at_most_information, price.information) END AS charged_information,
+        CASE WHEN paid THEN 0 WHEN own THEN price.calls
+            ELSE GREATEST(at_most_calls, price.calls) END AS charged_calls,
+        CASE WHEN paid THEN 0 WHEN own THEN price.epsilon
+            ELSE GREATEST(at_most_epsilon, price.epsilon) END AS charged_epsilon
+    FROM payer, price
 ),
 bought AS (
     INSERT INTO dpproxy_ledger.stream_paid (stream, account, period_number)
-    SELECT %(stream)s, held.account, held.period_now FROM held JOIN owes ON owes.account = held.account
-    WHERE owes.information > 0 OR owes.calls > 0
+    SELECT %(stream)s, charge.account, charge.period_now FROM charge, price
+    WHERE NOT charge.paid AND (price.information > 0 OR price.calls > 0)
     ON CONFLICT (stream, account, period_number) DO NOTHING
     RETURNING account
 ),
-charge AS (
-    SELECT held.*, price.stored_before, price.answer,
-        CASE WHEN held.own THEN owes.information
-            ELSE GREATEST(held.at_most_information, owes.information) END AS charged_information,
-        CASE WHEN held.own THEN owes.calls ELSE GREATEST(held.at_most_calls, owes.calls) END AS charged_calls,
-        CASE WHEN held.own THEN owes.epsilon
-            ELSE GREATEST(held.at_most_epsilon, owes.epsilon) END AS charged_epsilon
-    FROM held JOIN owes ON owes.account = held.account, price
-),
 """
 
-SETTLE_LOOK = settlement(_PAID, _LOOKED, _OWES)
+SETTLE_LOOK = settlement(_PAYERS, _LOOKED, _CHARGE)
 """Who has not paid for the stream in this period is charged; a reservation of less breaks a constraint."""

@@ -98,6 +98,46 @@ def test_shared_accounts_pay_once_as_well(ledger: Ledger, account: Callable[...,
     assert ledger.history.verify() is None
 
 
+def test_a_shared_account_pays_once_for_a_stream(ledger: Ledger, account: Callable[..., str]) -> None:
+    """Whoever of its members looks, and at what: each pays as if alone, and reserves the price everywhere."""
+    ann, bob, eve, team, stream, first = account(), account(), account(), account(kind="team"), key(), key()
+    look(ledger, hold(ledger, ann, team), stream, 0, first)
+    same = look(ledger, hold(ledger, bob, team), stream, 1, first)
+    assert (same.charged, same.stored_before, same.answer) == (PRICE, True, b"rows of " + first)
+    assert not ledger.stream([eve, team], stream).paid
+    held = hold(ledger, eve, team)
+    assert ledger.accounts.get(team).reserved == PRICE
+    further = look(ledger, held, stream, 1, key())
+    assert (further.charged, further.stored_before) == (PRICE, False)
+    assert [ledger.accounts.get(name).used for name in (ann, bob, eve, team)] == [PRICE] * 4
+    ledger.spend(hold(ledger, bob, team))
+    assert ledger.accounts.get(team).used == Charge(2 * UNIT, 2 * UNIT), "a failure is charged"
+    assert ledger.history.verify() is None
+
+
+def test_in_another_period_a_shared_account_pays_again(
+    ledger: Ledger, account: Callable[..., str], sql: Sql
+) -> None:
+    team, stream = account(kind="team"), key()
+    look(ledger, hold(ledger, account(), team), stream, 0, key())
+    sql("UPDATE dpproxy_ledger.account SET period_number = period_number + 1 WHERE name = %s", team)
+    look(ledger, hold(ledger, account(), team), stream, 1, key())
+    assert ledger.accounts.get(team).used == Charge(2 * UNIT, 2 * UNIT)
+
+
+def test_a_look_that_nobody_paid_for_is_found(ledger: Ledger, account: Callable[..., str], sql: Sql) -> None:
+    """A shared account's look costs nothing only after one at the same stream that it was charged for."""
+    team, stream, second = account(kind="team"), key(), key()
+    look(ledger, hold(ledger, account(), team), stream, 0, key())
+    look(ledger, hold(ledger, account(), team), stream, 1, second)
+    assert ledger.history.verify() is None
+    sql("UPDATE dpproxy_ledger.look SET stream = 'another' WHERE release_key = %s", second)
+    found = ledger.history.verify()
+    sql("UPDATE dpproxy_ledger.look SET stream = %s WHERE release_key = %s", stream, second)
+    assert found is not None
+    assert (found.account, "not paid for before" in found.what) == (team, True)
+
+
 def test_of_two_looks_that_follow_the_same_one_is_thrown_away(
     ledger: Ledger, account: Callable[..., str]
 ) -> None:

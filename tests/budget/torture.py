@@ -21,7 +21,16 @@ from pathlib import Path
 
 import psycopg
 
-from budget.account import Charge, Exhausted, LedgerError, Limit, ReserveRequest, Settlement
+from budget.account import (
+    Charge,
+    ContinualStep,
+    Exhausted,
+    LedgerError,
+    Limit,
+    Overtaken,
+    ReserveRequest,
+    Settlement,
+)
 from budget.ledger import Ledger
 from dpproxy.embedded.server import Embedded
 from tests.budget.dying import PINNED, WAYS, lives
@@ -31,6 +40,17 @@ KILL_SECONDS = 3
 TEAM = "team:all"
 SHARED_KEYS = 5
 """Release keys of a round that several threads buy at once."""
+STREAMS = 3
+"""Streams that all accounts look at."""
+
+
+_PAID_FOR_STREAMS = """
+SELECT entry.account, look.stream, array_agg(entry.information) FILTER (WHERE entry.information > 0)
+FROM dpproxy_ledger.entry JOIN dpproxy_ledger.look ON look.release_key = entry.release_key
+WHERE entry.kind = 'settle'
+GROUP BY entry.account, look.stream
+"""
+"""What each account, the team too, was charged for the looks at a stream that it was answered."""
 
 
 @dataclass
@@ -94,6 +114,9 @@ def buy(ledger: Ledger, account: str, chance: random.Random, say: object) -> Non
     """One life of a charge, as chance will have it; raises Exhausted."""
     assert callable(say)
     chain = [account, TEAM] if chance.random() < 0.5 else [account]
+    if chance.random() < 0.1:
+        watch(ledger, chain, b"stream %d" % chance.randrange(STREAMS), say)
+        return
     started, what = time.monotonic(), chance.random()
     (held,) = ledger.reserve(
         ReserveRequest(chain, [MOST], reached=what > 0.1, queries=["q"], mechanisms=["m"])
@@ -127,6 +150,41 @@ def buy(ledger: Ledger, account: str, chance: random.Random, say: object) -> Non
             answer=done.answer.hex(),
             milliseconds=1000 * (time.monotonic() - started),
         )
+
+
+def watch(ledger: Ledger, chain: list[str], stream: bytes, say: object) -> None:
+    """A look at a stream, the same that others take, or one that others have overtaken; raises Exhausted."""
+    assert callable(say)
+    started, known = time.monotonic(), ledger.stream(chain, stream)
+    most = Charge(0, 0) if known.paid else MOST
+    (held,) = ledger.reserve(
+        ReserveRequest(chain, [most], reached=True, queries=["q"], mechanisms=["m"], looking=True)
+    )
+    key = b"%s, look %d" % (stream, known.looks + 1)
+    settlement = Settlement(
+        MOST,
+        release_key=key,
+        request_key=key,
+        answer=held.id.bytes,
+        mechanism="m",
+        query="q",
+        epoch="e",
+        look=ContinualStep(stream, known.looks),
+    )
+    try:
+        done = ledger.settle(held, settlement)
+    except Overtaken:
+        ledger.spend(held)
+        say(kind="spent", account=chain[0], charged=most.information)
+        return
+    say(
+        kind="answered",
+        account=chain[0],
+        charged=done.charged.information,
+        key=key.hex(),
+        answer=done.answer.hex(),
+        milliseconds=1000 * (time.monotonic() - started),
+    )
 
 
 def race(server: Embedded, seconds: float, processes: int, connections: int) -> Figures:
@@ -195,8 +253,11 @@ def judge(ledger: Ledger, server: Embedded, said: list[dict[str, object]], figur
             figures.tightest = min(figures.tightest, row.left.information)
     assert ledger.history.verify() is None
     with psycopg.connect(server.conninfo()) as connection:
+        paid = connection.execute(_PAID_FOR_STREAMS).fetchall()
         (deadlocks,) = connection.execute("SELECT sum(deadlocks) FROM pg_stat_database").fetchone() or (None,)
     assert deadlocks == 0
+    assert paid, "nobody looked at a stream"
+    assert all(charges == [MOST.information] for _, _, charges in paid), "a stream was not paid once"
     kinds = Counter(one["kind"] for one in said)
     figures.accounts = len(ledger.accounts.all()) - 1
     figures.answers, figures.refusals = kinds["answered"], kinds["refused"]

@@ -217,12 +217,13 @@ def settle(t: Transaction, p: Parameters) -> list[Row]:
         return []
     price = stored or {unit: p[unit] for unit in AMOUNTS} | {"answer": p["answer"]}
     before = stored is not None
+    paid = {
+        e["account"]
+        for e, account, _ in held
+        if stream is not None
+        and (stream, e["account"], account["period_number"]) in t.state.tables["stream_paid"]
+    }
     if stream is not None:
-        paid = {
-            e["account"]
-            for e, account, _ in held
-            if (stream, e["account"], account["period_number"]) in t.state.tables["stream_paid"]
-        }
         charges = [_stream_charge(e, price, e["account"] in paid) for e, _, _ in held]
     else:
         charged = _charged_before(t, stored, held)
@@ -237,11 +238,12 @@ def settle(t: Transaction, p: Parameters) -> list[Row]:
     told: list[Row] = []
     for (entry, account, at), cost in zip(held, charges, strict=True):
         words = {"query": p["query"], "noise": p["noise"]} if entry["own"] else {}
-        more = {"kind": "settle", "release_key": key, "replayed": before, **words}
+        again = before or (entry["account"] in paid and not entry["own"])
+        more = {"kind": "settle", "release_key": key, "replayed": again, **words}
         number, moved = _resolved(t, entry, account, at, cost, **more)
         if entry["own"]:
             told = [(price["answer"], *cost, before, *left(moved), number)]
-        if stream is not None and (cost_of := _owed(price, entry["account"] in paid)) and any(cost_of[:2]):
+        if stream is not None and entry["account"] not in paid and any(amounts(price)[:2]):
             place = (stream, entry["account"], account["period_number"])
             t.insert(
                 "stream_paid", place, dict(zip(("stream", "account", "period_number"), place, strict=True))
@@ -300,13 +302,10 @@ def _charge(entry: Fields, price: Fields, charged: bool, bought: bool) -> tuple[
     return price["information"], price["calls"], min(price["epsilon"], entry["at_most_epsilon"])
 
 
-def _owed(price: Fields, paid: bool) -> tuple[int, int, int]:
-    return (0, 0, 0) if paid else amounts(price)
-
-
 def _stream_charge(entry: Fields, price: Fields, paid: bool) -> tuple[int, int, int]:
-    owed = _owed(price, paid)
-    most = amounts(entry, "at_most_")
+    if paid:
+        return 0, 0, 0
+    owed, most = amounts(price), amounts(entry, "at_most_")
     return owed if entry["own"] else (max(most[0], owed[0]), max(most[1], owed[1]), max(most[2], owed[2]))
 
 
@@ -797,13 +796,15 @@ def uncharged(t: Transaction, p: Parameters) -> list[Row]:
         return e["kind"] == "settle" and all(e[unit] == e[f"at_most_{unit}"] for unit in AMOUNTS[:2])
 
     settled = sorted((e for e in t.rows("entry") if not e["own"]), key=lambda e: int(e["number"]))
+    streams = {look["release_key"]: look["stream"] for look in t.rows("look")}
     charged, found = set[Row](), []
     for e in settled:
-        paid = (e["release_key"], e["account"], e["period_number"])
+        key = e["release_key"]
+        paid = (streams.get(key, key), e["account"], e["period_number"])
         free = e["kind"] == "settle" and e["replayed"] and not (e["information"] or e["calls"])
         if free and not whole(e) and paid not in charged and e["number"] > p["after"]:
             found.append((e["account"], e["number"]))
-        if whole(e) and e["release_key"] is not None:
+        if whole(e) and key is not None and (e["information"] or e["calls"]):
             charged.add(paid)
     return found[:1]
 

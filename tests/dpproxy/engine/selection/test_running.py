@@ -217,6 +217,29 @@ def test_nothing_is_charged_before_a_time_is_over(folder: Path, monkeypatch: pyt
         assert ann.used() == (1, 1)
 
 
+def test_a_team_pays_once_for_a_stream(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever of its members looks first, and when: at the same times, or at more of them in a later epoch."""
+    file = folder / "dpproxy.toml"
+    file.write_text(file.read_text() + '[budget.teams.shop]\nmembers = ["ann", "bob", "eve"]\n')
+
+    def team(service: Service) -> tuple[int, int]:
+        used = service.ledger.accounts.get("team:shop").used
+        return used.information // 10**6, used.calls // 10**6
+
+    with on(folder, "2024-01-09", monkeypatch) as service:
+        ann, bob = Analyst(service, "ann"), Analyst(service, "bob")
+        first = asked(ann)
+        assert asked(bob) == first
+        assert (ann.used(), bob.used(), team(service)) == ((1, 1), (1, 1), (1, 1))
+    with on(folder, "2024-01-11", monkeypatch) as service:
+        eve = Analyst(service, "eve")
+        assert first.items() < asked(eve).items()
+        assert (eve.used(), team(service)) == ((1, 1), (1, 1))
+        eve.ask("SELECT COUNT(*) FROM people")
+        assert team(service)[0] == 2, "another question"
+        assert service.ledger.history.verify() is None
+
+
 def test_without_a_horizon_each_epoch_has_a_stream_of_its_own(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
