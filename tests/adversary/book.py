@@ -41,7 +41,7 @@ class Book:
     read: set[Release] = field(default_factory=set)
     fresh: list[tuple[Release, list[Block], Sequence[str]]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    _answers: dict[bytes, list[Release]] = field(default_factory=dict)
+    _answers: dict[bytes, list[tuple[bytes | None, Release]]] = field(default_factory=dict)
     _streams: dict[bytes, Release] = field(default_factory=dict)
     _counted: int = 0
 
@@ -65,7 +65,7 @@ class Book:
     def settled(self, settlement: Settlement, settled: Settled) -> None:
         """An answer is charged for, drawn just now or stored before."""
         if settled.stored_before:
-            self.given(settled.answer)
+            self.given(settlement.release_key, settled.answer)
             return
         run = self.recorder.run
         blocks, self._counted = run.blocks[self._counted :], len(run.blocks)
@@ -79,20 +79,22 @@ class Book:
         else:
             made = Release(self.epoch, rho)
         self.fresh.append((made, blocks, self.chains[self.reader]))
-        self._answers.setdefault(settled.answer, []).append(made)
+        self._answers.setdefault(settled.answer, []).append((settlement.release_key, made))
         self._learn(made)
 
-    def given(self, answer: bytes) -> None:
-        """An answer leaves the ledger. Of answers with the same bytes it is the one that the reader knows."""
+    def given(self, key: bytes | None, answer: bytes) -> None:
+        """An answer leaves the ledger, that of a release key: answers without rows all have the same bytes."""
         drawn = self._answers.get(answer, [])
-        current = [release for release in drawn if release.epoch in ("", self.epoch)]
-        if not current:
+        current = [(name, release) for name, release in drawn if release.epoch in ("", self.epoch)]
+        found = [release for name, release in current if name == key]
+        if found:
+            self._learn(found[-1])
+        elif current:
+            self.wrong.append("an answer under another key than it was drawn for")
+        else:
             self.wrong.append(
                 "an answer of an epoch that is over" if drawn else "an answer that nobody has drawn"
             )
-            return
-        mine = self.known.get(self.chains[self.reader][0], set())
-        self._learn(next((release for release in current if release in mine), current[-1]))
 
     def _learn(self, release: Release) -> None:
         self.read.add(release)
@@ -110,6 +112,16 @@ class Book:
                     f"{account} knows what costs rho {float(rho):.6g} and loses {float(lost):.6g},"
                     f" and was charged {float(used[account]):.6g}"
                 )
+
+
+_REPLAYED = """
+SELECT DISTINCT ON (request_key) request_key, release_key FROM dpproxy_ledger.request
+WHERE account = %(account)s AND request_key = ANY(%(keys)s::bytea[]) ORDER BY request_key, number
+"""
+_CHOSEN = """
+SELECT choice_key, release_key FROM dpproxy_ledger.choice
+WHERE account = %(account)s AND choice_key = ANY(%(keys)s::bytea[])
+"""
 
 
 def _price(blocks: Sequence[Block]) -> Fraction:
@@ -135,17 +147,22 @@ class Guarded(RollbackGuardedLedger):
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
         found = super().replay(account, request_key, attributed)
         if found is not None:
-            self.book.given(found)
+            self.book.given(self._named(_REPLAYED, account, [request_key]).get(request_key), found)
         return found
 
     def choices(self, account: str, keys: Sequence[bytes]) -> dict[bytes, tuple[int, bytes]]:
         found = super().choices(account, keys)
-        for _, answer in found.values():
-            self.book.given(answer)
+        named = self._named(_CHOSEN, account, [*found])
+        for key, (_, answer) in found.items():
+            self.book.given(named.get(key), answer)
         return found
 
     def _stored(self, release_key: bytes) -> Any:
         found = self._ledger.stored(release_key)
         if found is not None:
-            self.book.given(found[0])
+            self.book.given(release_key, found[0])
         return found
+
+    def _named(self, statement: str, account: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The release keys of what an account has under keys of its own."""
+        return dict(self._ledger._store.rows(statement, account=account, keys=list(keys)))

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-from budget import statements
+from budget import statements, statements_streams
 from budget.account import Charge, OwnedMeasure, Reservation, ReserveRequest, Settled, Settlement
 from budget.epochs import Epochs
 from budget.ledger import Ledger
@@ -173,6 +173,13 @@ def any_teams_answer() -> Any:
     return patch.object(statements, "SETTLE", written)
 
 
+def anybodys_stream() -> Any:
+    """A stream costs nothing once any account has paid for it."""
+    written = statements_streams.SETTLE_LOOK.replace("stream_paid.account = held.account", "TRUE")
+    assert written != statements_streams.SETTLE_LOOK
+    return patch.object(statements_streams, "SETTLE_LOOK", written)
+
+
 def noise_of_a_question() -> Any:
     """A question has the same noise in each epoch."""
 
@@ -213,5 +220,6 @@ MUTANTS = (
     Mutant("a team that pays for its first member", first_members_team, {**ASKING, "role": 1}),
     Mutant("a team that pays for no other team", any_teams_answer, {"ask": 1, "again": 3}),
     Mutant("the same noise in each epoch", noise_of_a_question, {**ASKING, "again": 4, "epoch": 2}),
+    Mutant("a stream that somebody else has paid for", anybodys_stream, {"stream": 3, "epoch": 1}),
     Mutant("a stream without its law", stream_of_a_text, {"stream": 3, "reload": 2, "epoch": 1}),
 )

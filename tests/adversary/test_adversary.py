@@ -9,8 +9,8 @@ import pytest
 
 from tests.adversary.__main__ import walked
 from tests.adversary.deployment import Pair, pair
-from tests.adversary.mutants import MUTANTS, Mutant
-from tests.adversary.walk import Tally
+from tests.adversary.mutants import MUTANTS, Mutant, anybodys_stream
+from tests.adversary.walk import STREAM, Tally, Walk
 from tests.oracle.world import Server
 
 pytestmark = [pytest.mark.service, pytest.mark.statistical]
@@ -53,3 +53,32 @@ def test_a_mistake_of_the_accounting_is_found(mutant: Mutant, both: Pair) -> Non
     tally = Tally()
     walked("2", both, tally, STEPS, mutant)
     assert tally.findings
+
+
+FIRST, SECOND, THIRD, FOURTH = (
+    STREAM.replace(" GROUP", f" WHERE room <> 'room {n}' GROUP") for n in range(1, 5)
+)
+ANN, BOB, EVE = range(3)
+
+
+def asked(seed: str, made: Pair, *questions: tuple[int, str] | None) -> list[str]:
+    """What is wrong after sessions have asked; None: the epoch ends."""
+    walk = Walk(seed, made, Tally())
+    try:
+        for one in questions:
+            if one is None:
+                walk._tomorrow()
+            else:
+                said = walk._ask(one[0], [one[1]])
+                assert (said.rows, said.error) == ([], "")
+    finally:
+        walk.close()
+    return [finding.what for finding in walk.tally.findings]
+
+
+def test_streams_without_rows_are_told_apart(both: Pair) -> None:
+    """Their answers have the same bytes: one that was paid for does not pass for one that was not, nor hide it."""
+    assert not asked("3", both, (BOB, FIRST), (EVE, SECOND), (ANN, FIRST), None, (ANN, FIRST))
+    with anybodys_stream():
+        found = asked("4", both, (BOB, THIRD), (EVE, FOURTH), (EVE, THIRD))
+    assert any("analyst:eve knows what costs" in what for what in found), found
