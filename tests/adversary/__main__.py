@@ -116,6 +116,8 @@ def report(tally: Tally) -> None:
     for finding in tally.findings:
         print(f"FOUND {finding}")
     print("actions: " + ", ".join(f"{name} {n:,}" for name, n in tally.actions.most_common()))
+    where = ", ".join(f"on {sides} sides {n:,}" for sides, n in tally.failed.most_common())
+    print(f"failed at the backend: {where or 'none'}")
     print("refused: " + ", ".join(f"{code} {n:,}" for code, n in tally.refused.most_common()))
     print(
         f"{tally.walks:,} walks, {tally.steps:,} steps, {tally.answered:,} statements with an answer, {tally.free:,} "

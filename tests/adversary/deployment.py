@@ -144,6 +144,11 @@ class Said:
     notices: list[str] = field(default_factory=list)
     error: str = ""
 
+    @property
+    def failed(self) -> bool:
+        """Whether it failed at the backend, or its rows were too many."""
+        return "PV090" in self.error
+
 
 class Side:
     """The product over one of the databases, and its sessions."""
@@ -241,9 +246,11 @@ class Side:
                 if time.monotonic() > deadline:
                     raise
 
-    def refresh(self, now: datetime) -> None:
-        """Published answers that are due are bought again, each by its publisher."""
+    def refresh(self, now: datetime) -> Said:
+        """Published answers that are due are bought again, each by its publisher: what everybody reads of failures."""
         self.service.publishing.refresh_due(now)
+        found = self.service.ledger.publications.all()
+        return Said(error=", ".join(f"{one.name}: {one.failure}" for one in found if one.failure))
 
     def used(self, account: str) -> int:
         """What an account has been charged, in micro-units of information."""

@@ -13,6 +13,7 @@ from budget import statements, statements_streams
 from budget.account import Charge, OwnedMeasure, Reservation, ReserveRequest, Settled, Settlement
 from budget.epochs import Epochs
 from budget.ledger import Ledger
+from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.deployment.service import Service
 from dpproxy.engine import repeats
 from dpproxy.engine.epochs import STREAMS
@@ -25,6 +26,7 @@ from dpproxy.engine.request import QueryRequest
 from dpproxy.pgwire.work import MessageFlows
 from mechanisms import randomness
 from tests.adversary.deployment import TEAMS
+from tests.replay.mutants import capped, written
 
 LEAST = Charge(1, 1)
 """What a mutant charges that forgets to charge: a reservation of nothing is refused."""
@@ -180,6 +182,16 @@ def anybodys_stream() -> Any:
     return patch.object(statements_streams, "SETTLE_LOOK", written)
 
 
+def without_a_guard() -> Any:
+    """A value that no integer holds makes DuckDB raise."""
+    return patch.object(DuckDBSlot, "fetch", written(r"\bTRY\(", "(")(DuckDBSlot.fetch))
+
+
+def cap_of_rows() -> Any:
+    """A query that gives more rows than are taken is refused: towns, of which one person has two more."""
+    return patch.object(DuckDBSlot, "fetch", capped(4)(DuckDBSlot.fetch))
+
+
 def noise_of_a_question() -> Any:
     """A question has the same noise in each epoch."""
 
@@ -220,6 +232,8 @@ MUTANTS = (
     Mutant("a team that pays for its first member", first_members_team, {**ASKING, "role": 1}),
     Mutant("a team that pays for no other team", any_teams_answer, {"ask": 1, "again": 3}),
     Mutant("the same noise in each epoch", noise_of_a_question, {**ASKING, "again": 4, "epoch": 2}),
+    Mutant("a guard that is left out", without_a_guard, ASKING),
+    Mutant("a cap on rows that one unit decides", cap_of_rows, ASKING),
     Mutant("a stream that somebody else has paid for", anybodys_stream, {"stream": 3, "epoch": 1}),
     Mutant("a stream without its law", stream_of_a_text, {"stream": 3, "reload": 2, "epoch": 1}),
 )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.adversary.__main__ import walked
 from tests.adversary.deployment import Pair, pair
-from tests.adversary.mutants import MUTANTS, Mutant, anybodys_stream
+from tests.adversary.mutants import MUTANTS, Mutant, anybodys_stream, cap_of_rows, without_a_guard
 from tests.adversary.walk import STREAM, Tally, Walk
 from tests.oracle.world import Server
 
@@ -82,3 +83,27 @@ def test_streams_without_rows_are_told_apart(both: Pair) -> None:
     with anybodys_stream():
         found = asked("4", both, (BOB, THIRD), (EVE, FOURTH), (EVE, THIRD))
     assert any("analyst:eve knows what costs" in what for what in found), found
+
+
+@pytest.mark.parametrize(
+    ("active", "asks"),
+    [
+        (without_a_guard, "SELECT COUNT(*) FROM orders WHERE pieces * 2000000 > 5"),
+        (
+            cap_of_rows,
+            "SELECT town, COUNT(DISTINCT person_id) FROM orders WHERE person_id > -2 GROUP BY town",
+        ),
+    ],
+)
+def test_a_failure_that_one_unit_decides_is_found(
+    active: Callable[[], AbstractContextManager[object]], asks: str, both: Pair
+) -> None:
+    tally = Tally()
+    with active():
+        walk = Walk("5", both, tally)
+        try:
+            walk._ask(ANN, [asks])
+        finally:
+            walk.close()
+    assert tally.failed == {"one": 1}
+    assert "the backend raised with" in [finding.what for finding in tally.findings]

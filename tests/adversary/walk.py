@@ -35,6 +35,7 @@ VALUES = (
     "COUNT(DISTINCT person_id)",
     "AVG(amount)",
     "SUM(pieces)",
+    "COUNT(*) FILTER (WHERE pieces * 2000000 > 5)",
     "percentile_cont(0.5) WITHIN GROUP (ORDER BY pieces)",
 )
 STREAM = (
@@ -92,7 +93,8 @@ class Finding:
 
 @dataclass
 class Tally:
-    """How much was tried. `tight`: the largest share of what an account was charged that its answers have lost."""
+    """How much was tried. `tight`: the largest share of what an account was charged that its answers have lost;
+    `failed`: actions that failed at the backend, on one side or on both, each a finding."""
 
     walks: int = 0
     steps: int = 0
@@ -101,6 +103,7 @@ class Tally:
     free: int = 0
     actions: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     tight: float = 0
     findings: list[Finding] = field(default_factory=list)
 
@@ -110,6 +113,7 @@ class Tally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.actions += other.actions
         self.refused += other.refused
+        self.failed += other.failed
         self.tight = max(self.tight, other.tight)
         self.findings += other.findings
 
@@ -340,8 +344,7 @@ class Walk:
 
         def due(side: Side) -> Said:
             side.book.begin(PUBLISHERS[0])
-            side.refresh(now)
-            return Said()
+            return side.refresh(now)
 
         self._both(due)
         self._look()
@@ -415,6 +418,9 @@ class Walk:
         found += [w for side in (self.first, self.second) for w in side.book.wrong]
         found += differences(run, other_run)
         found += self._lost(run, other_run)
+        if failed := [side for side, of in ((self.first, said), (self.second, other)) if of.failed]:
+            self.tally.failed["both" if len(failed) == 2 else "one"] += 1
+            found.insert(0, f"the backend raised {' and '.join(side.name for side in failed)}")
         if said != other:
             found.append(f"what is sent differs: {said} and {other}")
         if after != self._used(self.second):

@@ -87,6 +87,8 @@ def report(tally: Tally) -> None:
     for engine, row in tally.rows.items():
         print(f"{engine:<12}" + "".join(f"{getattr(row, c):>12,}" for c in columns))
     print("refused: " + ", ".join(f"{code} {n:,}" for code, n in tally.refused.most_common()))
+    where = ", ".join(f"in {databases} databases {n:,}" for databases, n in tally.failed.most_common())
+    print(f"failed at the backend: {where or 'none'}")
     accepted = sum(reached.accepted > 0 for reached in tally.reached.values())
     print(f"branches of the rewriter: {len(tally.branches):,}")
     print(f"operators in each other: {len(tally.reached):,} pairs, {accepted:,} accepted")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
+from typing import Literal
 
 from dpproxy.backends.base import text
 from dpproxy.engine.planner import BoundNode
@@ -28,7 +29,7 @@ from tests.oracle.ask import (
     streamed,
     unclamped,
 )
-from tests.oracle.world import WHOLE, Found, World, alone, without
+from tests.oracle.world import WHOLE, Found, TooSlow, World, alone, without
 from tests.stability.compare import reach
 from tests.stability.engine import BackendRaised
 
@@ -44,18 +45,21 @@ Histogram = dict[tuple[object, ...], tuple[int, ...]]
 @dataclass
 class Outcome:
     """What was found of a node: whether a removed unit exceeds the bounds before ranks and clips, whether it reaches
-    half of them after, and what is broken, each with its query."""
+    half of them after, and what is broken, each with its query. `failed`: in which databases the backend raised;
+    `slow`: a query was ended."""
 
     exceeds: bool = False
     half: bool = False
+    failed: Literal["", "some", "all"] = ""
+    slow: bool = False
     broken: list[tuple[str, str]] = field(default_factory=list)
 
 
 def check(node: BoundNode, world: World, rng: Random) -> Outcome:
     """Removes a unit, chosen for being beyond the bounds, from a node's queries; now and then another one, too."""
-    outcome = Outcome()
+    outcome, queries = Outcome(), list[Query]()
     try:
-        queries = _queries(node, world)
+        queries += _queries(node, world)
         rows = [_part(world, WHOLE, query, "r") for query in queries]
         outcome.broken += _inferred(node, queries, rows, world)
         removed = _chosen(queries, rows, world, rng, outcome)
@@ -64,8 +68,43 @@ def check(node: BoundNode, world: World, rng: Random) -> Outcome:
         for query in queries:
             _compare(query, removed, world, outcome)
     except BackendRaised as raised:
-        outcome.broken.append((f"the backend raised {raised}", ""))
+        _note_failures(queries, str(raised), world, outcome)
+    except TooSlow:
+        outcome.slow = True
     return outcome
+
+
+def _note_failures(queries: list[Query], first: str, world: World, outcome: Outcome) -> None:
+    """Which queries fail in which databases: where not in all, a unit decides it. `first`: what was said first."""
+    units = {
+        f"{words} {_named(unit)}": of(place)
+        for place, unit in enumerate(world.removed)
+        for words, of in (("without", without), ("with nobody but", alone))
+    }
+    databases = {"as it is": WHOLE, **units}
+    outcome.failed = "all"
+    for query in queries:
+        failed = {
+            name: said for name, database in databases.items() if (said := _failure(query, database, world))
+        }
+        if failed:
+            said, others = next(iter(failed.values())), [name for name in databases if name not in failed]
+            outcome.failed = "some" if others else outcome.failed
+            where = f"{', '.join(failed)}; not {', '.join(others)}" if others else "whatever the units"
+            outcome.broken.append((f"{query.asked}: the backend raised {said}: {where}", query.written.sql))
+    if not outcome.broken:
+        outcome.broken.append((f"the backend raised {first}", ""))
+
+
+def _failure(query: Query, database: str, world: World) -> str:
+    """What the backend says against a query in a database; nothing where it answers, or was too slow."""
+    try:
+        world.engine.run(database, query.written.sql, query.values())
+    except BackendRaised as raised:
+        return str(raised)
+    except TooSlow:
+        pass
+    return ""
 
 
 def _inferred(

@@ -22,7 +22,7 @@ from tests.oracle.composite import of_both
 from tests.oracle.explore import Explorer, Reached
 from tests.oracle.pairs import Pair
 from tests.oracle.reduce import reduced
-from tests.oracle.world import WORLDS, Server, TooSlow, World
+from tests.oracle.world import WORLDS, Server, World
 
 AT_ONCE = 150
 """Statements asked of a data set."""
@@ -59,10 +59,14 @@ class Violation:
 
 @dataclass
 class Tally:
-    """How much was tried, by engine; what became of the other statements, how far they went, and what was found."""
+    """How much was tried, by engine; what became of the other statements, how far they went, and what was found.
+
+    `failed`: nodes at which the backend raised, in some databases of a data set or in all, each a violation.
+    """
 
     rows: dict[str, Row] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     crashes: dict[str, str] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     reached: dict[Pair, Reached] = field(default_factory=dict)
@@ -77,6 +81,7 @@ class Tally:
         for engine, row in other.rows.items():
             self.row(engine).add(row)
         self.refused += other.refused
+        self.failed += other.failed
         self.crashes = other.crashes | self.crashes
         self.violations += other.violations
         self.branches |= other.branches
@@ -176,12 +181,13 @@ def _broken(
     """What is wrong with the queries of a statement's nodes."""
     broken: list[tuple[str, str]] = []
     for node in nodes:
-        try:
-            outcome = check(node, world, Random(sql))
-        except TooSlow:
+        outcome = check(node, world, Random(sql))
+        broken += outcome.broken
+        if outcome.failed:
+            tally.failed[outcome.failed] += 1
+        if outcome.slow:
             tally.refused["slow"] += 1
             continue
-        broken += outcome.broken
         row.nodes += 1
         row.counting += outcome.exceeds
         row.half += outcome.exceeds and outcome.half

@@ -22,6 +22,7 @@ from tests.oracle.pairs import Pair, pairs
 from tests.oracle.run import Tally, run, tried
 from tests.oracle.statement import Statements
 from tests.oracle.world import Engine, Found, Server, World, duckdb_world, postgres_world
+from tests.stability.engine import BackendRaised
 
 pytestmark = pytest.mark.service
 
@@ -223,6 +224,48 @@ def test_ranks_of_all_measures_are_checked(sql: str, rank: str, world: World) ->
     assert not outcome.broken
     mutated = Mutated(world.engine, rf"\b{rank} <= \d+", f"{rank} <= 100")
     assert checked(node, replace(world, engine=mutated)).broken
+
+
+def test_a_row_that_makes_the_backend_raise_is_noticed(world: World) -> None:
+    """A guard that is left out: visit 1 alone is beyond the largest number."""
+    (node,) = planned(
+        "SELECT COUNT(*) FROM visits WHERE (3 - LEAST(visit, 3)) * 5000000000000000000 > 7", world
+    )
+    assert not checked(node, world).broken
+    outcome = checked(node, replace(world, engine=Mutated(world.engine, r"\bTRY\(", "(")))
+    assert outcome.failed == "some"
+    assert "OutOfRange" in outcome.broken[0][0]
+    outcome = checked(node, replace(world, engine=Mutated(world.engine, r"\bTRY\(", "error(")))
+    assert (outcome.failed, bool(outcome.broken)) == ("all", True), (
+        "what fails for nobody's rows is wrong, too"
+    )
+
+
+class Capped:
+    """An engine that refuses a query with more rows than it takes; `found`: the most that came."""
+
+    def __init__(self, engine: Engine, most: int) -> None:
+        self.name, self.dialect = f"capped {most}", engine.dialect
+        self._engine, self._most = engine, most
+        self.found = 0
+
+    def run(self, database: str, sql: str, values: Sequence[object]) -> tuple[list[str], Found]:
+        columns, rows = self._engine.run(database, sql, values)
+        if "SELECT * FROM" not in sql:  # no part of a query
+            self.found = max(self.found, len(rows))
+            if len(rows) > self._most:
+                raise BackendRaised("more rows than are taken")
+        return columns, rows
+
+
+def test_a_cap_that_a_unit_decides_is_noticed(world: World) -> None:
+    """All rows of the whole database but one."""
+    (node,) = planned("SELECT COUNT(DISTINCT visit) FROM visits", world)
+    every = Capped(world.engine, 10**9)
+    assert not checked(node, replace(world, engine=every)).broken
+    outcome = checked(node, replace(world, engine=Capped(world.engine, every.found - 1)))
+    assert outcome.failed == "some"
+    assert outcome.broken
 
 
 def test_a_bound_that_is_too_small_is_kept_by_the_sql_and_noticed_without(world: World) -> None:

@@ -111,6 +111,8 @@ def report(tally: Tally, branches: Branches) -> None:
         print(f"{name:<44}{row.blocks:>10,}{row.steps:>10,}{row.tight:>10.3f}")
     if branches.seen:
         print(f"branches: {branches}")
+    where = ", ".join(f"on {sides} sides {n:,}" for sides, n in tally.failed.most_common())
+    print(f"failed at the backend: {where or 'none'}")
     print("refused: " + ", ".join(f"{code} {n:,}" for code, n in tally.refused.most_common()))
     print(
         f"{tally.statements:,} statements ({', '.join(f'{e} {n:,}' for e, n in sorted(tally.engines.items()))}), "

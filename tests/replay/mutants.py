@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dpproxy.backends.base import BackendError
 from dpproxy.backends.duckdb.adapter import DuckDBSlot
 from dpproxy.engine import purchase
 from dpproxy.engine.measurement.base import SumMeasurement
@@ -54,6 +55,8 @@ NAMES = "SELECT DISTINCT hobby FROM hobbies"
 RUNNING = (
     "SELECT room, day, SUM(COUNT(*)) OVER (PARTITION BY room ORDER BY day) FROM visits GROUP BY room, day"
 )
+GUARDED = "SELECT COUNT(*) FROM visits AND seconds * 100000 < 7"
+BY_HOBBY = "SELECT hobby, COUNT(DISTINCT person_id) FROM hobbies GROUP BY hobby"
 TERMS = f"[privacy]\nepsilon_per = 3\ndelta_per = 1e-9\nquantile_bins = 16\nmax_items_per_unit = 3\n{BUDGET}"
 
 
@@ -132,6 +135,21 @@ def written(right: str, wrong: str) -> Callable[[Any], Any]:
                 re.sub(right, wrong, query.kept.sql), re.sub(right, wrong, query.kept.rest)
             )
             return original(self, replace(query, sql=re.sub(right, wrong, query.sql), kept=kept), *rest)
+
+        return fetch
+
+    return made
+
+
+def capped(most: int) -> Callable[[Any], Any]:
+    """An error where more rows come than are taken."""
+
+    def made(original: Any) -> Any:
+        def fetch(self: Any, *given: Any) -> Any:
+            fetched = original(self, *given)
+            if fetched.rows > most:
+                raise BackendError
+            return fetched
 
         return fetch
 
@@ -318,6 +336,8 @@ MUTANTS = (
     Mutant("the length of the longest vector", UnitClip, "choose", longest, ROWS),
     Mutant("a length by the number of units", UnitClip, "choose", longer_length, ROWS),
     Mutant("a query more by the data", SumMeasurement, "measure", asked_twice, BY_TOWN),
+    Mutant("a guard that is left out", DuckDBSlot, "fetch", written(r"\bTRY\(", "("), GUARDED),
+    Mutant("a cap on rows that one unit decides", DuckDBSlot, "fetch", capped(5), BY_HOBBY),
     Mutant("an error by the data", KnownGauss, "release", raising, BY_TOWN),
     Mutant("draws by the number of rows", KnownGauss, "release", more_draws, COUNT),
     Mutant(

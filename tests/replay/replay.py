@@ -17,6 +17,9 @@ from tests.replay.compare import differences, losses
 from tests.replay.recorder import Recorder, Run
 from tests.replay.world import World
 
+FAILED = "PV090"
+"""The code of a statement that failed at the backend, or whose rows were too many."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -44,7 +47,8 @@ class Row:
 
 @dataclass
 class Tally:
-    """How much was replayed. `nodes`: releases; `replayed`: answers without any."""
+    """How much was replayed. `nodes`: releases; `failed`: statements that failed at the backend, on some sides or on
+    all, each a finding."""
 
     statements: int = 0
     answered: int = 0
@@ -52,6 +56,7 @@ class Tally:
     nodes: int = 0
     engines: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
     rows: dict[str, Row] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
@@ -61,6 +66,7 @@ class Tally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.engines += other.engines
         self.refused += other.refused
+        self.failed += other.failed
         for name, row in other.rows.items():
             self.rows.setdefault(name, Row()).add(row)
         self.findings += other.findings
@@ -118,10 +124,15 @@ def replayed(
     else:
         tally.answered += 1
         tally.nodes += len(first.run.releases)
+    failed = [sides[0]] if first.refused == FAILED else []
     for side in sides[1:]:
         tally.replays += 1
         other = executed(world.engines[side], analyst, sql, settings, recorder, first.run)
         found += [f"{side}: {what}" for what in (*_alone(other), *_apart(first, other, tally))]
+        failed += [side] if other.refused == FAILED else []
+    if failed:
+        tally.failed["all" if len(failed) == len(sides) else "some"] += 1
+        found.insert(0, f"the backend raised {' and '.join(failed)}, of {', '.join(sides)}")
     return list(dict.fromkeys(found))
 
 
@@ -129,8 +140,6 @@ def _alone(outcome: Outcome) -> list[str]:
     """What is wrong with one execution: its draws, and whether what it released is what it was charged."""
     run = outcome.run
     found = list(run.findings)
-    if outcome.refused == "PV090":
-        found.append("the backend raised")
     for step in run.steps:
         if step.hidden is None and step.size:
             found.append(f"a draw of {step.kind} hides nothing that is known")

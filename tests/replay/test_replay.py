@@ -73,3 +73,13 @@ def test_what_the_mutants_are_asked_is_right(people: World) -> None:
 def test_a_mutant_is_found(number: int, people: World) -> None:
     with MUTANTS[number].active(), Recorder().active() as recorder:
         assert found(people, recorder, number, MUTANTS[number].asked(number))
+
+
+@pytest.mark.parametrize("name", ["a guard that is left out", "a cap on rows that one unit decides"])
+def test_a_failure_that_one_unit_decides_is_counted(name: str, people: World) -> None:
+    (mutant,) = (one for one in MUTANTS if one.name == name)
+    tally = Tally()
+    with mutant.active(), Recorder().active() as recorder:
+        wrong = replayed(people, (WITHOUT, WITH), name, mutant.asked(2000), {}, recorder, tally)
+    assert tally.failed == {"some": 1}
+    assert wrong[0] == "the backend raised with, of without, with"
