@@ -256,8 +256,8 @@ class CellQuery:
         return select if kept.most is None else select.where(_at_most("_d", kept.most), copy=False)
 
     def first_groups(self, source: str, counted: str, name: str, salt: str, most: int) -> None:
-        """Add `name`, over `counted`: the groups of each unit in `source`, of more than `most` the first by a keyed order with `salt`,
-        with their number n."""
+        """Add `name`, over `counted`: the groups of each unit in `source` with their number n, of more than `most` the
+        first by a keyed order with `salt`."""
         keys = [column(k) for k in self.keys]
         number = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column(UNIT)], over="OVER")
         self.add(counted, select(column(UNIT), *keys, alias(number, "n"), source=source))
