@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle replay adversary adversary-mutants operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture simulate simulate-mutants simulate-ledger bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle replay spoiled adversary adversary-mutants operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture simulate simulate-mutants simulate-ledger bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -105,6 +105,10 @@ SECONDS ?= 1800
 ENGINES ?= duckdb,postgresql
 oracle: $(VENV)/.dev
 	$(PY) -m tests.oracle $(SEED:%=--seed %) --seconds $(SECONDS) --engines $(ENGINES)
+
+# Every statement over the largest and strangest values of each type: no row may make an engine raise.
+spoiled: $(VENV)/.dev
+	$(PY) -m pytest -m "slow or not slow" tests/rewriter/test_spoiled.py
 
 # Statements recorded and replayed on neighbouring databases with what was released frozen, for SECONDS.
 replay: $(VENV)/.dev

@@ -35,6 +35,7 @@ class Column:
         declared: the owner has named the column, with or without details, or in bounds of its groups.
         required: the backend lets it not be NULL.
         caseless: it names a unit or leads to one, and the backend compares its texts in lower case; so they are read.
+        sized: its type in the backend bounds its texts where `type` does not say it, as an enumerated one does.
         virtual: the unit at the end of the table's path, under a name of ours; the backend's table has no such column.
         expression: the owner's SQL that computes it from a row of the backend's table, which has no such column. Never
             shown to analysts, as `Table.where`.
@@ -56,6 +57,7 @@ class Column:
     declared: bool = True
     caseless: bool = False
     required: bool = False
+    sized: bool = False
     virtual: bool = False
     expression: str | None = None
 

@@ -105,6 +105,7 @@ class BackendColumn:
         comment: the backend's comment.
         folds: its collation takes different texts for equal, as one that ignores case does.
         caseless: its type takes texts for equal that are in lower case, as citext does.
+        sized: its type bounds its texts where `type` does not say it, as an enumerated one does.
         expression: the owner's SQL that computes it; the backend's table has no such column.
     """
 
@@ -117,6 +118,7 @@ class BackendColumn:
     folds: bool = False
     caseless: bool = False
     copied: bool = False
+    sized: bool = False
     expression: str | None = None
 
 

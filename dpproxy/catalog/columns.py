@@ -112,7 +112,8 @@ def _column(
     if column.type is None and declared.model_fields_set - {"hidden"}:
         raise Mistake(place, f"is not shown: PostgreSQL has no type for {column.native}")
     if column.type is None or declared.hidden:
-        return Column(column.name, column.type or column.native.lower(), column.nullable, hidden=True)
+        kind = column.type or column.native.lower()
+        return Column(column.name, kind, column.nullable, hidden=True, sized=column.sized)
     if section.public and declared.model_fields_set - {"expression"}:
         raise Mistake(place, "a public table's values are read from it: its columns can only be hidden")
     _check_bounds(place, declared, column.type)
@@ -137,6 +138,7 @@ def _column(
         magnitude=declared.magnitude,
         of_unit=declared.of_unit or section.vouched_key == column.name,
         declared=column.name in _named(section),
+        sized=column.sized,
     )
     if domain is None and span is None and source is None:
         if declared.nullable is not None:

@@ -20,7 +20,7 @@ from rewriter.ir.relation import Relation, is_event, is_unit, leaf, leaves
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, folded
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameters, check
+from rewriter.scalar.typecheck import Parameters, check, check_order
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.pasted import instead
 
@@ -237,6 +237,7 @@ class _KeyReader:
             raise Refusal("42803", "aggregate functions are not allowed in GROUP BY", position=position(item))
         value = resolve(chosen, self._relation)
         check(value, self._relation, self._parameters)
+        check_order([value], self._relation, self._parameters, item)
         text = sql_text(value)
         self.keys.setdefault(text, value)
         return list(self.keys).index(text)

@@ -66,7 +66,7 @@ def common_column(name: str, one: Column, other: Column) -> Column:
     Raises Refusal 42804 for sides of different types, as PostgreSQL does.
     """
     types = [type_named(one.type), type_named(other.type)]
-    unknown = types[0] is types[1] is Type.OTHER and one.type != other.type
+    unknown = {*types} <= {Type.OTHER, Type.BRIEF} and one.type != other.type
     if unknown or not (types[0].family == types[1].family or NUMBERS.issuperset(types)):
         raise Refusal(
             "42804",

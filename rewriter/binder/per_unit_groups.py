@@ -26,7 +26,7 @@ from rewriter.ir.trees import walk
 from rewriter.refusal import Refusal
 from rewriter.scalar.aggregates import AGGREGATES, CONDITION, MOST, argument, words
 from rewriter.scalar.functions import check_row_local
-from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
+from rewriter.scalar.typecheck import Parameters, check, check_condition, check_extreme, check_order, type_of
 from rewriter.syntax.allowlist import describe, position
 
 
@@ -75,6 +75,7 @@ def distinct_with_unit(
     `rows` is the relation without DISTINCT.
     """
     values = tuple(f.value for f in rows.fields)
+    check_order(values, rows, parameters, tree)
     if not any(is_inner_unit(v, rows) for v in per_unit(values, rows)):
         raise Refusal(
             "PV018",
@@ -191,6 +192,10 @@ def exact(call: exp.Expr, condition: exp.Expr | None, relation: Relation, parame
     value = resolve(inner.expressions[0] if distinct else inner, relation)
     check(value, relation, parameters)
     found = type_of(value, relation, parameters)
+    if distinct:
+        check_order([value], relation, parameters, call)
+    if isinstance(call, (exp.Min, exp.Max)):
+        check_extreme(call, value, relation, parameters)
     if not isinstance(call, exp.Count):
         refuse_intervals(value, relation, parameters)
     if known.takes is CONDITION:

@@ -25,7 +25,7 @@ from rewriter.ir.texts import sql_text
 from rewriter.ir.types import Type
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameters, type_of
+from rewriter.scalar.typecheck import Parameters, check_order, type_of
 from rewriter.syntax.allowlist import position
 
 NAMES = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
@@ -70,6 +70,9 @@ def combined(
         if number in units:
             shown.append(Field(one.name, leaf(alias, UNIT)))
             continue
+        if distinct or not isinstance(node, exp.Union):
+            for side, field in ((left, one), (right, other)):
+                check_order([field.value], side, parameters, node)
         label = f"x{number}"
         columns.append(_column(label, one, other, left, right, parameters))
         ours.append(Field(label, one.value))

@@ -29,7 +29,7 @@ from rewriter.ir.types import NUMBERS, ZONELESS
 from rewriter.refusal import Refusal
 from rewriter.scalar.aggregates import AGGREGATES, CONDITION, words
 from rewriter.scalar.functions import check_row_local
-from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
+from rewriter.scalar.typecheck import Parameters, check, check_condition, check_extreme, check_order, type_of
 from rewriter.syntax.allowlist import describe, position, surplus
 from rewriter.syntax.pasted import identifier, instead, table_name, written
 
@@ -280,8 +280,8 @@ def windowed(
         # One that orders the rows says what is asked for, one that counts them beside it does not.
         window, at = next((w for w in across if w[0].args.get("order") is not None), across[0])
         raise mixes("a window", relation, at, _aggregated(window, at, relation, parameters))
-    for one, _ in layer.windows.values():
-        _check_parts(one.value, relation, parameters)
+    for one, at in layer.windows.values():
+        _check_parts(one.value, relation, parameters, at)
         windows.append(Field(one.name, _total(one.value, total)))
         columns.append(computed_column(one.name, one.value.this, relation, parameters))
     copies = frozenset(f.name for f in rest if is_unit(f.value, relation))
@@ -309,12 +309,15 @@ def _with_unit(value: exp.Expr, alias: str, names: set[str]) -> exp.Expr:
     return copied(value, unit)
 
 
-def _check_parts(window: exp.Expr, relation: Relation, parameters: Parameters) -> None:
+def _check_parts(window: exp.Expr, relation: Relation, parameters: Parameters, at: exp.Expr) -> None:
     function = window.this
     keys = [o.this for o in window.args["order"].expressions] if window.args.get("order") else []
     read = [] if isinstance(function.this, (exp.Star, type(None))) else [function.this]
     for part in (*window.args["partition_by"], *keys, *read):
         check(part, relation, parameters)
+    check_order([*window.args["partition_by"], *keys], relation, parameters, at)
+    if isinstance(function, (exp.Min, exp.Max)):
+        check_extreme(function, function.this, relation, parameters)
     takes = AGGREGATES[type(function)].takes
     if takes is CONDITION:
         check_condition(function.this, relation, parameters)

@@ -61,7 +61,7 @@ from rewriter.ir.types import INTEGERS, Type, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueKey
 from rewriter.policy import Column, Hop, Policy, Table, TableName
-from rewriter.scalar.typecheck import Parameters, check, type_of
+from rewriter.scalar.typecheck import Parameters, check, check_order, type_of
 
 Scanned = tuple[tuple[str, str, str, str], ...]
 """Stored columns that a node reads, in order: schema, table, column, and the family of its type."""
@@ -283,6 +283,7 @@ class Emitter:
         not all of their rows.
         """
         relation = node.relation
+        check_order(node.keys, relation, self.parameters)
         outputs: list[Output] = [(UNIT, self.unit(relation))]
         for number, key in enumerate(node.keys):
             value = self.written(canonical(key), relation)
@@ -389,6 +390,7 @@ class Emitter:
             rows = self.select(join.relation, [("x", one)], join.across)
             found: exp.Expr = exp.Exists(this=rows.where(*across, copy=False) if across else rows)
         else:
+            check_order([join.output], join.relation, self.parameters)
             output = self.written(join.output, join.relation)
             rows = self.select(join.relation, [("x", output)], [join.output, *join.across])
             rows = rows.where(*across, copy=False) if across else rows
@@ -457,7 +459,10 @@ class Emitter:
 
     def first_rows(self, table: Table, name: str) -> exp.Expr:
         """One row a unit, chosen by a keyed order of that unit's own rows: the declared key, enforced."""
-        values = [self.dialect.told(self.scanned("s0", table, c), type_named(c.type)) for c in table.columns]
+        types = [(c, type_named(c.type)) for c in table.columns]
+        # Rows that differ in values alone that nobody reads are one like the other.
+        told = [(c, of) for c, of in types if of not in (Type.OTHER, Type.OTHER_ARRAY)]
+        values = [self.dialect.told(self.scanned("s0", table, c), of) for c, of in told]
         unit = [self.stored("s0", table, name) for name in table.unit]
         order = exp.Order(expressions=self.keyed_order(values))
         rank = exp.Window(this=exp.RowNumber(), partition_by=unit, order=order, over="OVER")
@@ -524,7 +529,7 @@ class Emitter:
             current = stored(name, target, following)
         found = list(zip(current, types, strict=True))
         if len(found) > 1:
-            # A row of them is written as a text where it is hashed: none of them may be long.
+            # A row of them is written as a text where it is hashed, and equal ones as one text.
             found = [(self.dialect.key(value, of), of) for value, of in found]
         return found, query
 

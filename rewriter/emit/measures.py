@@ -41,7 +41,7 @@ from rewriter.ir.trees import alias, and_, case, cast, coalesce, column, copied,
 from rewriter.ir.types import FLOATS, INTEGERS, STAMPS, Type
 from rewriter.logical.plan import AggregateNode
 from rewriter.scalar.timestamps import written_date, written_stamp
-from rewriter.scalar.typecheck import Parameters, type_of
+from rewriter.scalar.typecheck import Parameters, check_order, type_of
 
 LARGEST_SUM = 1 << 61
 """Where the sum over all units is clamped: nothing in the backend can overflow."""
@@ -93,6 +93,7 @@ def item_type(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -
 
 def item_of(emitter: Context, items: Sequence[exp.Expr], relation: Relation) -> exp.Expr:
     """An item: an integer, else a text: its value's, or those of a row value with their lengths, NULL kept apart."""
+    check_order(items, relation, emitter.parameters)
     alone = item_type(emitter, items, relation)
     if alone in INTEGERS:
         return emitter.dialect.key(emitter.written(canonical(items[0]), relation), alone)

@@ -37,7 +37,7 @@ from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, WIDENED, Type
 from rewriter.policy import Column
 from rewriter.scalar.aggregates import AGGREGATES
 from rewriter.scalar.array_literal import elements
-from rewriter.scalar.typecheck import type_of
+from rewriter.scalar.typecheck import check_extreme, check_order, type_of
 
 LARGEST = "1e15"
 """Decimals of 38 digits, ten of them behind the point, add up 10^13 values of this size."""
@@ -65,7 +65,9 @@ def derived_rows(
     if isinstance(derived, RowSubquery):
         return _rows(emitter, derived, units_later=units_later)
     if isinstance(derived, SetOperation):
-        sides = _side(emitter, derived.left, derived.right), _side(emitter, derived.right, derived.left)
+        distinct = derived.distinct or derived.operator is not exp.Union
+        pairs = (derived.left, derived.right), (derived.right, derived.left)
+        sides = [_side(emitter, side, other, distinct=distinct) for side, other in pairs]
         return derived.operator(this=sides[0], expression=sides[1], distinct=derived.distinct)
     return _outer(emitter, derived)
 
@@ -90,6 +92,7 @@ def _grouped(emitter: Context, grouped: Grouped, *, units_later: bool) -> exp.Se
 
 
 def _key(emitter: Context, value: exp.Expr, relation: Relation) -> exp.Expr:
+    check_order([value], relation, emitter.parameters)
     return emitter.dialect.key(
         emitter.written(canonical(value), relation), type_of(value, relation, emitter.parameters)
     )
@@ -111,10 +114,12 @@ def _rows(emitter: Context, rows: RowSubquery, *, units_later: bool = False) -> 
     return emitter.select(relation, outputs, used, units_later=units_later)
 
 
-def _side(emitter: Context, side: RowSubquery, other: RowSubquery) -> exp.Select:
+def _side(emitter: Context, side: RowSubquery, other: RowSubquery, *, distinct: bool) -> exp.Select:
     """One side of a set operation, its numbers in the type of both sides: an engine's own conversion raises for a row
     whose value that cannot hold."""
     rows = _rows(emitter, side)
+    if distinct:
+        check_order([f.value for f in side.fields], side.relation, emitter.parameters)
     # The first column is the unit.
     for column, ours, theirs in zip(rows.expressions[1:], side.fields, other.fields, strict=True):
         types = [type_of(f.value, s.relation, emitter.parameters) for f, s in ((ours, side), (theirs, other))]
@@ -160,6 +165,7 @@ def _outer(emitter: Context, outer: FullJoin) -> exp.Select:
 def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
     """A window of a unit's rows; each aggregate in its function gets the same frame."""
     check_window(window, relation)
+    check_order(window.args["partition_by"], relation, emitter.parameters)
     partition = [emitter.written(p, relation) for p in window.args["partition_by"]]
     order = window.args.get("order")
     ordered = [_ordered(emitter, o, relation) for o in order.expressions] if order is not None else []
@@ -204,6 +210,10 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
         return over(copied(call))
     distinct = isinstance(inner, exp.Distinct)
     argument = inner.expressions[0] if distinct else inner
+    if distinct:
+        check_order([argument], relation, emitter.parameters)
+    if isinstance(call, (exp.Min, exp.Max)):
+        check_extreme(call, argument, relation, emitter.parameters)
     value = emitter.written(canonical(argument), relation)
     found = type_of(argument, relation, emitter.parameters)
 
@@ -213,9 +223,7 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
     if isinstance(call, (exp.Count, exp.LogicalAnd, exp.LogicalOr)):
         return made(type(call), value)
     if isinstance(call, (exp.Min, exp.Max)):
-        # A text is carried as it is, not a pointer to where it is stored.
-        keyed = found in FLOATS or found is Type.TEXT
-        return made(type(call), emitter.dialect.key(value, found) if keyed else value)
+        return made(type(call), emitter.dialect.key(value, found) if found in FLOATS else value)
     if isinstance(call, (exp.Sum, exp.Avg)):
         few = found not in INTEGERS and _few_digits(emitter, argument, relation)
         exact = _not_nan(emitter, value) if few else _exact(emitter, value, found)

@@ -47,7 +47,9 @@ class Type(Enum):
     JSON, JSON_ARRAY = _and_array("json", "json", enumerable=False)
     JSONB, JSONB_ARRAY = _and_array("jsonb", "jsonb", enumerable=False)
     OTHER, OTHER_ARRAY = _and_array("", "other")
-    """Types that are not computed with."""
+    """Types that are not computed with, of whose texts nothing is known."""
+    BRIEF, BRIEF_ARRAY = _and_array("", "other", enumerable=False)
+    """Types that are not computed with, whose texts have some dozens of characters; their arrays are `OTHER_ARRAY`."""
     RECORD = "record", "record", "VARCHAR", False
     """A privacy unit that several columns name."""
     AGE = "", "age", "VARCHAR", True
@@ -80,6 +82,10 @@ ZONELESS = frozenset({Type.DATE, Type.TIMESTAMP})
 DATED = STAMPS | ZONELESS
 SPAN = {Type.INT2: 2**15, Type.INT4: 2**31, Type.INT8: 2**63}
 """How many values below zero an integer type has."""
+UNTOLD = frozenset({Type.JSONB, Type.JSONB_ARRAY, Type.OTHER, Type.OTHER_ARRAY})
+"""Types of which no cheap test tells how long the text of a value is: 8 bytes of jsonb can be 131,000 digits."""
+UNCOMPARED = UNTOLD | {Type.JSON, Type.JSON_ARRAY}
+"""Types whose values are not compared, ordered or grouped by."""
 CASTS = {
     exp.DType.SMALLINT: Type.INT2,
     exp.DType.INT: Type.INT4,
@@ -103,20 +109,39 @@ _NAMES = {
     **{found.postgres: found for found in Type if found.postgres},
     "character varying": Type.TEXT,
     "character": Type.TEXT,
+    **dict.fromkeys(
+        (
+            *("time with time zone", "inet", "cidr", "macaddr", "macaddr8", "money", "oid", "pg_lsn"),
+            *("int4range", "int8range", "daterange", "tsrange", "tstzrange"),
+        ),
+        Type.BRIEF,
+    ),
 }
+_SIZED = re.compile(r"character varying\((\d+)\)")
 
 
 @lru_cache(maxsize=1000)
 def type_named(name: str) -> Type:
     """The type that format_type prints as `name`, whatever its size.
 
-    >>> type_named("character varying(20)"), type_named("bigint[]"), type_named("inet")
-    (<Type.TEXT: ...>, <Type.INT8_ARRAY: ...>, <Type.OTHER: ...>)
+    >>> type_named("character varying(20)"), type_named("bigint[]"), type_named("inet"), type_named("xml")
+    (<Type.TEXT: ...>, <Type.INT8_ARRAY: ...>, <Type.BRIEF: ...>, <Type.OTHER: ...>)
     """
     if name.endswith("[]"):
         return type_named(name[:-2]).array
     head, _, rest = name.partition("(")
     return _NAMES.get((head.strip() + rest.partition(")")[2]).strip(), Type.OTHER)
+
+
+@lru_cache(maxsize=1000)
+def longest(name: str) -> int | None:
+    """How many characters a text of the type that format_type prints as `name` has at most, where the type says it.
+
+    >>> longest("character varying(20)"), longest("text"), longest("character varying(20)[]")
+    (20, None, None)
+    """
+    size = _SIZED.fullmatch(name)
+    return None if size is None else int(size[1])
 
 
 def common(types: Collection[Type]) -> Type:

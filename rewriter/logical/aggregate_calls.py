@@ -23,7 +23,7 @@ from rewriter.ir.types import DATED, NUMBERS, Type
 from rewriter.refusal import Refusal
 from rewriter.scalar.aggregates import AGGREGATES
 from rewriter.scalar.constant_factor import constant_of, scaled
-from rewriter.scalar.typecheck import Parameters, check, check_condition, type_of
+from rewriter.scalar.typecheck import Parameters, check, check_condition, check_order, type_of
 from rewriter.scalar.unsupported import SUPPORTED, available, no_such_function, unavailable
 from rewriter.syntax.allowlist import describe, own_parts, position
 from rewriter.syntax.desugar_rows import plain_lists
@@ -175,11 +175,13 @@ class _CallReader:
         item = node.expressions[0]
         if isinstance(item, exp.Tuple):
             values = tuple(by_unit([self.value(e) for e in self._fields(item)], self.relation))
+            check_order(values, self.relation, self.parameters, item)
             owned = [is_inner_unit(v, self.relation) for v in values]
             if not all(owned):
                 return self._items(values, apart=any(owned))
         else:
             values = (self.value(item),)
+            check_order(values, self.relation, self.parameters, item)
             self.condition = conjunction(self.condition, present(values[0], self.relation))
             if not is_unit(values[0], self.relation):
                 return self._items(values, apart=False)

@@ -517,7 +517,7 @@ class _Dimensions:
 
     def _listed(self, at: Leaf, column: Column) -> exp.Query | None:
         members = self._members(at)
-        if members is None or type_named(column.type) in FLOATS | {Type.OTHER}:
+        if members is None or type_named(column.type) in FLOATS | {Type.OTHER, Type.BRIEF}:
             return None
         typed: list[exp.Expr] = [cast(m, data_type(column.type, "postgres")) for m in members]
         return select("*", source=_values(typed))

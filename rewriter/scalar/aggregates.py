@@ -37,6 +37,8 @@ class Aggregate:
         grouped: it may aggregate the rows of a group.
         windowed: it may stand over a partition.
         ordered: rows that ORDER BY leaves equal may have different values: the order has to be total.
+        total: no value of the types that it takes makes an engine raise as it is written; others are made of sums that
+            cannot (rewriter/emit/sources.py).
         released: what a mechanism releases of it over the rows of all units; None where it needs a rule of its own, or
             is not released.
     """
@@ -51,6 +53,7 @@ class Aggregate:
     grouped: bool = True
     windowed: bool = False
     ordered: bool = False
+    total: bool = False
     released: Function | None = None
 
     def type_of(self, argument: Type) -> Type:
@@ -113,13 +116,13 @@ def _times(end: End, most: End) -> End:
 
 A = Aggregate
 _ROWS = (
-    A(exp.Count, "COUNT", Type.INT8, None, _counted, ("0", MOST), nullable=False, windowed=True),
+    A(exp.Count, "COUNT", Type.INT8, None, _counted, ("0", MOST), nullable=False, windowed=True, total=True),
     A(exp.Sum, "SUM", _sum, NUMBERS, _summed, windowed=True, released="sum"),
     A(exp.Avg, "AVG", _mean, NUMBERS, _between, windowed=True, released="avg"),
-    A(exp.Min, "MIN", None, None, _one_of, windowed=True),
-    A(exp.Max, "MAX", None, None, _one_of, windowed=True),
-    A(exp.LogicalAnd, "bool_and", Type.BOOL, CONDITION, windowed=True),
-    A(exp.LogicalOr, "bool_or", Type.BOOL, CONDITION, windowed=True),
+    A(exp.Min, "MIN", None, None, _one_of, windowed=True, total=True),
+    A(exp.Max, "MAX", None, None, _one_of, windowed=True, total=True),
+    A(exp.LogicalAnd, "bool_and", Type.BOOL, CONDITION, windowed=True, total=True),
+    A(exp.LogicalOr, "bool_or", Type.BOOL, CONDITION, windowed=True, total=True),
     A(exp.Variance, "VAR_SAMP", _mean, NUMBERS, released="var_samp"),
     A(exp.VariancePop, "VAR_POP", _mean, NUMBERS, released="var_pop"),
     A(exp.Stddev, "STDDEV", _mean, NUMBERS, released="stddev_samp"),
@@ -136,6 +139,7 @@ _ROWS = (
             grouped=False,
             windowed=True,
             ordered=node is exp.RowNumber,
+            total=True,
         )
         for node, written in (
             (exp.RowNumber, "ROW_NUMBER"),
@@ -151,9 +155,10 @@ _ROWS = (
         grouped=False,
         windowed=True,
         ordered=True,
+        total=True,
     ),
     *(
-        A(node, written, range=_one_of, grouped=False, windowed=True, ordered=True)
+        A(node, written, range=_one_of, grouped=False, windowed=True, ordered=True, total=True)
         for node, written in (
             (exp.Lag, "LAG"),
             (exp.Lead, "LEAD"),

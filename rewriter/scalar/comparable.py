@@ -13,7 +13,7 @@ SMALL_NUMBER = re.compile(r"\d{1,15}(\.\d{1,10})?")
 """A constant that every integer can be compared with as a DECIMAL of 38 digits."""
 
 
-CONVERTED = frozenset({Type.NUMERIC, Type.NUMERIC_ARRAY, Type.OTHER, Type.OTHER_ARRAY})
+CONVERTED = frozenset({Type.NUMERIC, Type.NUMERIC_ARRAY, Type.OTHER, Type.OTHER_ARRAY, Type.BRIEF})
 """Types that stand for several of DuckDB's, one of which may not hold a value of another."""
 
 

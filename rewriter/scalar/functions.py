@@ -60,6 +60,8 @@ class Function:
         values: the values that it can have whatever its operands; None where they are many.
         grain: the period of a time within which its value is the same, where that is its operand.
         form: the method of an engine that writes it; where it is empty, its parts are written.
+        total: no value of the types that it may be called with makes an engine raise as its parts are written
+            (tests/rewriter/test_spoiled.py).
     """
 
     node: type[exp.Expr]
@@ -76,6 +78,7 @@ class Function:
     values: Values | None = None
     grain: Callable[[exp.Expr], str | None] | None = None
     form: str = ""
+    total: bool = False
 
     def parts(self, node: exp.Expr) -> list[exp.Expr]:
         """The parts of a call that have the type of its value."""
@@ -88,7 +91,11 @@ class Function:
         >>> BY_TYPE[exp.Round].computes, BY_TYPE[exp.Lower].computes
         (True, False)
         """
-        return bool(self.form) and self.result not in (Type.BOOL, Type.TEXT, Type.INTERVAL)
+        return self.form not in ("", "arithmetic") and self.result not in (
+            Type.BOOL,
+            Type.TEXT,
+            Type.INTERVAL,
+        )
 
     @property
     def words(self) -> str:
@@ -178,9 +185,9 @@ def _named(node: exp.Expr, _: Of) -> Type:
 
 F = Function
 FUNCTIONS = (
-    F(exp.And, BOTH, "AND"),
-    F(exp.Or, BOTH, "OR"),
-    F(exp.Not, written="NOT", strict=True),
+    F(exp.And, BOTH, "AND", total=True),
+    F(exp.Or, BOTH, "OR", total=True),
+    F(exp.Not, written="NOT", strict=True, total=True),
     F(exp.EQ, BOTH, "=", strict=True, form="compared"),
     F(exp.NEQ, BOTH, "<>", strict=True, form="compared"),
     F(exp.LT, BOTH, "<", strict=True, form="compared"),
@@ -191,9 +198,9 @@ FUNCTIONS = (
     F(exp.NullSafeNEQ, BOTH, "IS DISTINCT FROM", form="compared"),
     F(exp.Between, ("this", "low", "high", "symmetric"), "BETWEEN", strict=True, form="compared"),
     F(exp.In, ("this", "expressions"), "IN (...)", strict=True, form="compared"),
-    F(exp.Is, (*BOTH, "negate"), "IS"),
+    F(exp.Is, (*BOTH, "negate"), "IS", total=True),
     F(exp.Like, (*BOTH, "negate"), "LIKE", check=checks.pattern, strict=True, form="like"),
-    F(exp.SimilarTo, BOTH, "SIMILAR TO", check=checks.similar),
+    F(exp.SimilarTo, BOTH, "SIMILAR TO", check=checks.similar, total=True),
     F(exp.ILike, (*BOTH, "negate"), "ILIKE", check=checks.pattern, strict=True, form="like"),
     F(
         exp.Add,
@@ -229,6 +236,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         range=ranges.product,
+        form="arithmetic",
     ),
     F(
         exp.Div,
@@ -240,6 +248,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         range=ranges.quotient,
+        form="arithmetic",
     ),
     F(
         exp.Mod,
@@ -251,6 +260,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         range=ranges.remainder,
+        form="arithmetic",
     ),
     F(
         exp.Neg,
@@ -261,6 +271,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         range=ranges.negated,
+        form="arithmetic",
     ),
     F(
         exp.BitwiseAnd,
@@ -294,6 +305,7 @@ FUNCTIONS = (
         strict=True,
         folds=True,
         range=ranges.size,
+        form="arithmetic",
     ),
     F(
         exp.Floor,
@@ -349,9 +361,9 @@ FUNCTIONS = (
     ),
     F(exp.Lower, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
     F(exp.Upper, result=Type.TEXT, check=checks.text, strict=True, folds=True, form="cased"),
-    F(exp.MD5, result=Type.TEXT, check=checks.text, strict=True, folds=True),
-    F(exp.Length, result=Type.INT4, check=checks.text, strict=True, range=ranges.length),
-    F(exp.Ascii, result=Type.INT4, check=checks.text, strict=True, range=ranges.length),
+    F(exp.MD5, result=Type.TEXT, check=checks.text, strict=True, folds=True, total=True),
+    F(exp.Length, result=Type.INT4, check=checks.text, strict=True, range=ranges.length, total=True),
+    F(exp.Ascii, result=Type.INT4, check=checks.text, strict=True, range=ranges.length, total=True),
     F(
         exp.Trim,
         ("this", "position", "expression"),
@@ -451,7 +463,7 @@ FUNCTIONS = (
         grain=domains.grain_of_cast,
         form="cast",
     ),
-    F(exp.Date, result=Type.OTHER),
+    F(exp.Date, result=Type.OTHER, total=True),
     F(
         exp.Interval,
         ("this", "unit"),
@@ -461,10 +473,17 @@ FUNCTIONS = (
         folds=True,
         form="interval",
     ),
-    F(exp.Any, written="= ANY (...)", check=checks.only_listed),
+    F(exp.Any, written="= ANY (...)", check=checks.only_listed, total=True),
     F(exp.ArrayContains, BOTH, "= ANY (column)", check=checks.searched, form="searched"),
-    F(exp.All, written="<> ALL (...)", check=checks.only_listed),
-    F(exp.Array, ("expressions", "bracket_notation"), "ARRAY[...]", Type.OTHER, check=checks.only_listed),
+    F(exp.All, written="<> ALL (...)", check=checks.only_listed, total=True),
+    F(
+        exp.Array,
+        ("expressions", "bracket_notation"),
+        "ARRAY[...]",
+        Type.OTHER,
+        check=checks.only_listed,
+        total=True,
+    ),
     F(exp.Escape, BOTH, "ESCAPE", check=checks.escape, form="escape"),
     F(
         exp.Round,
@@ -603,6 +622,7 @@ FUNCTIONS = (
         check=checks.padded,
         strict=True,
         defaults={"fill_pattern": exp.Literal.string(" ")},
+        total=True,
     ),
     F(
         exp.StrPosition,
@@ -612,8 +632,9 @@ FUNCTIONS = (
         check=checks.found,
         strict=True,
         range=ranges.length,
+        total=True,
     ),
-    F(exp.StartsWith, BOTH, check=checks.found, strict=True),
+    F(exp.StartsWith, BOTH, check=checks.found, strict=True, total=True),
     F(exp.RegexpLike, BOTH, "~", check=checks.matched, strict=True, form="matched"),
     F(exp.RegexpILike, BOTH, "~*", check=checks.matched, strict=True, form="matched"),
     F(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from sqlglot import exp
 
 from rewriter.effort import spend
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters as Parameters
-from rewriter.ir.relation import Relation, leaf_of
+from rewriter.ir.relation import UNIT, Relation, leaf_of
 from rewriter.ir.trees import walk
-from rewriter.ir.types import CASTS, DATED, SPAN, TEXTUAL, Type, common, type_named
+from rewriter.ir.types import CASTS, DATED, SPAN, TEXTUAL, UNCOMPARED, UNTOLD, Type, common, type_named
 from rewriter.refusal import Refusal
 from rewriter.scalar import time_zones
 from rewriter.scalar.aggregates import AGGREGATES, argument
@@ -39,7 +40,7 @@ others, but only where a row reaches it: the error would reveal that there is on
 
 WHOLE = re.compile(r"-?\d{1,28}(\.\d+)?")
 """Exact numbers that fit the exact type of every engine."""
-UNCOMPARED = frozenset({Type.JSON_ARRAY, Type.OTHER_ARRAY})
+UNREAD = frozenset({Type.JSON_ARRAY, Type.OTHER_ARRAY})
 """PostgreSQL finds out only when two values meet that such elements cannot be compared."""
 MOST_DIGITS = 38
 MOST_WRITTEN = 50_000
@@ -117,7 +118,9 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
             values = [value.unnest() for value in BY_TYPE[type(part)].parts(part)]
             if any(_bare(value) and not (of.enumerable and spelt(value.this, of)) for value in values):
                 raise _unreadable(part)
-        if isinstance(part, exp.Column) and types.of(part) in UNCOMPARED:
+            if isinstance(part, (exp.Greatest, exp.Least)):
+                _check_order(values, types, part)
+        if isinstance(part, exp.Column) and types.of(part) in UNREAD:
             raise not_allowed(part, "of this type")
         if _typed(part) and not _held(part, types):
             raise _unreadable(part)
@@ -132,7 +135,7 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
             if not part.is_string and len(part.this) > MOST_DIGITS:
                 raise not_allowed(part, f"of more than {MOST_DIGITS} digits")
         elif isinstance(part, exp.Parameter):
-            if types.of(part) in (Type.OTHER, Type.OTHER_ARRAY):
+            if types.of(part) in (Type.OTHER, Type.OTHER_ARRAY, Type.BRIEF):
                 raise not_allowed(part, "of this type")
             parameter = parameters[int(part.name) - 1]
             if types.of(part) is Type.NUMERIC and not parameter.meets(_short):
@@ -194,9 +197,45 @@ def _check_truth(node: exp.Expr, types: Types) -> None:
 def _check_compared(part: exp.Expr, types: Types) -> None:
     if not readable(part, types):
         raise _unreadable(part)
+    _check_order(operands(part), types, part)
     arrays = any(types.of(o).element for o in operands(part))
     if arrays and not isinstance(part, (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ, exp.In)):
         raise not_allowed(part, "of arrays")
+
+
+def _check_order(values: Iterable[exp.Expr], types: Types, at: exp.Expr | None) -> None:
+    for value in values:
+        of = types.of(value)
+        # What is no value, such as a list, has no type either, nor has a unit.
+        columns = [c for c in walk(value, exp.Column) if c.name != UNIT]
+        found = {types.of(c) for c in columns} if of in UNTOLD else {of}
+        if of in UNCOMPARED and found & UNCOMPARED:
+            raise not_compared(value if at is None else at, of)
+
+
+def check_order(
+    values: Iterable[exp.Expr], relation: Relation, parameters: Parameters, at: exp.Expr | None = None
+) -> None:
+    """Refuse (PV020) values that rows are grouped, ordered or compared by, of a type that has no bounds for that."""
+    _check_order(values, Types(relation, parameters), at)
+
+
+def check_extreme(call: exp.Expr, value: exp.Expr, relation: Relation, parameters: Parameters) -> None:
+    """Refuse (PV020) the least or greatest of values of a type that not all engines have it for."""
+    check_order([value], relation, parameters, call)
+    if type_of(value, relation, parameters) is Type.BYTEA:
+        raise not_allowed(call, "of bytea")
+
+
+def not_compared(node: exp.Expr, of: Type) -> Refusal:
+    """PV020 for a value of a type that is not compared."""
+    return Refusal(
+        "PV020",
+        f"values of {f'type {of.postgres}' if of.postgres else 'this type'} cannot be grouped by, ordered or compared "
+        "on private rows",
+        hint="Let the owner declare a view or a column of what is in them.",
+        position=position(node),
+    )
 
 
 def readable(part: exp.Expr, types: Types) -> bool:

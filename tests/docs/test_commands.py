@@ -137,6 +137,10 @@ MAKE = {
         "tests/deploy/test_manifests.py::test_the_image_has_what_it_copies",
     ),
     "ledger-torture": ("-m tests.budget.torture", "tests/budget/test_torture.py::test_a_short_race"),
+    "spoiled": (
+        '-m pytest -m "slow or not slow" tests/rewriter/test_spoiled.py',
+        "tests/rewriter/test_spoiled.py::test_some_statements",
+    ),
     "replay": (
         "-m tests.replay  --seconds 1800 --engines duckdb,postgresql",
         "tests/replay/test_replay.py::test_nothing_but_paid_draws_tells_a_unit_in_generated_statements",

@@ -173,7 +173,8 @@ def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendC
 def _column(cursor: duckdb.DuckDBPyConnection, name: str, native: str) -> BackendColumn:
     """A column of a type. ENUM (SELECT ...) and tables from data frames with categories take its values from rows."""
     values = _enum_values(cursor, native) if native.startswith("ENUM(") else None
-    return BackendColumn(name, front_type(native), native, values=values, copied=values is not None)
+    listed = values is not None
+    return BackendColumn(name, front_type(native), native, values=values, copied=listed, sized=listed)
 
 
 def described(cursor: duckdb.DuckDBPyConnection, name: str, query: str) -> BackendColumn:

@@ -8,6 +8,7 @@ read.
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import psycopg
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, ForeignKey
+from rewriter.emit.engines.base import LONGEST_COMPUTED
 from rewriter.plan import UniqueKey
 from rewriter.policy import TableName
 
@@ -247,7 +249,27 @@ def _column(row: tuple[Any, ...]) -> BackendColumn:
     shown = "text" if _true(caseless) else base
     kind = None if _true(computed) else front_type(shown, _true(enumerated))
     listed = None if values is None else tuple(_list(values))
-    return BackendColumn(name, kind, native, _true(nullable), listed, comment, _true(folds), _true(caseless))
+    return BackendColumn(
+        name,
+        kind,
+        native,
+        _true(nullable),
+        listed,
+        comment,
+        _true(folds),
+        _true(caseless),
+        sized=_true(enumerated) or _is_short(base),
+    )
+
+
+def _is_short(base: str) -> bool:
+    """Whether a type is of texts that are padded to a length of which a scan keeps all.
+
+    >>> _is_short("character(3)"), _is_short("character(10485760)"), _is_short("text")
+    (True, False, False)
+    """
+    size = re.fullmatch(r"character\((\d+)\)", base)
+    return size is not None and int(size[1]) <= LONGEST_COMPUTED
 
 
 def _keys(connection: Connection, number: int) -> tuple[tuple[str, ...] | None, tuple[tuple[str, ...], ...]]:

@@ -23,7 +23,7 @@ from sqlglot import exp
 from rewriter.effort import spend
 from rewriter.emit.engines.parts import Guarded, calendar, dates, divided, number, operation, when
 from rewriter.emit.engines.row_expression import called_functions
-from rewriter.ir.relation import Relation
+from rewriter.ir.relation import Relation, leaf
 from rewriter.ir.texts import fragment, sql_text, with_queries
 from rewriter.ir.trees import (
     alias,
@@ -42,7 +42,20 @@ from rewriter.ir.trees import (
     table_named,
     walk,
 )
-from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, SPAN, STAMPS, TEXTUAL, Type, common
+from rewriter.ir.types import (
+    DATED,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    SPAN,
+    STAMPS,
+    TEXTUAL,
+    UNTOLD,
+    Type,
+    common,
+    longest,
+    type_named,
+)
 from rewriter.policy import Column, Table
 from rewriter.scalar import float_guards, regexp, time_format, time_zones
 from rewriter.scalar.comparable import CONVERTED, alike_operands
@@ -50,7 +63,7 @@ from rewriter.scalar.function_checks import bins, constant_text, whole_constant
 from rewriter.scalar.functions import BY_TYPE, COMPARISONS, LOGICAL
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.parameter_literal import plain_constant
-from rewriter.scalar.typecheck import Parameter, Parameters, Types, operands
+from rewriter.scalar.typecheck import Parameter, Parameters, Types, not_compared, operands
 
 ADDENDS = "DECIMAL(28, 0)"
 """Sums of these have 38 digits: 10^10 of the largest BIGINT."""
@@ -58,6 +71,10 @@ ARITHMETIC = kinds(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs
 LONGEST_COMPUTED = 100_000
 """Characters of a text that is joined or replaced in, without constants: a row of as many as there can be in one stays
 within the gigabyte that PostgreSQL allocates at most."""
+LONGEST = 4 * LONGEST_COMPUTED
+"""Bytes of a stored text, of a json, and of the text of bytes or an array: longer ones are NULL from the scan on."""
+MOST_ELEMENTS = 1000
+"""Of a stored array."""
 NOWHERE = Relation(())
 _TRIMS = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}
 
@@ -196,9 +213,29 @@ class Engine(ABC):
         """The functions that an owner's expression may call, in lower case; ValueError where it is none of one row."""
         return called_functions(text, self.name)
 
-    @abstractmethod
     def scanned(self, alias: str, column: Column) -> exp.Expr:
-        """A stored column as a value of its type in the front; texts compare and order by their bytes."""
+        """A stored column as a value of its type in the front, NULL where it is longer than `LONGEST`; texts compare
+        and order by their bytes."""
+        value, most = leaf(alias, column.name), longest(column.type)
+        unbounded = not column.sized and (most is None or most > LONGEST_COMPUTED)
+        guards = self.short(value, type_named(column.type)) if unbounded else ()
+        return Guarded(self.read(copied(value), column), tuple(guards)).closed()
+
+    @abstractmethod
+    def read(self, value: exp.Expr, column: Column) -> exp.Expr:
+        """What is stored in a column as a value of its type in the front."""
+
+    @abstractmethod
+    def short(self, value: exp.Expr, of: Type) -> Sequence[exp.Expr]:
+        """Guards that hold where a stored value of a type of any length is no longer than `LONGEST`, found without
+        writing it; none for the types whose values are all short."""
+
+    def printed(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """A value as a text, as the engine prints it: nothing else casts a value to one. PV020 where nothing bounds the
+        text: long stored values are NULL, computed ones have bounds of their own."""
+        if of in UNTOLD:
+            raise not_compared(value, of)
+        return cast(value, self.texts)
 
     def row(self, parts: Sequence[tuple[exp.Expr, Type]]) -> exp.Expr:
         """A row of values, none of them NULL, that is equal to another where each value is; in types of one width each,
@@ -242,7 +279,7 @@ class Engine(ABC):
             return self.bits(value)
         if of is Type.NUMERIC:
             return self.digits(value)
-        return cast(cast(value, "TIMESTAMP") if of is Type.TIMESTAMPTZ else value, self.texts)
+        return self.printed(cast(value, "TIMESTAMP") if of is Type.TIMESTAMPTZ else value, of)
 
     @abstractmethod
     def bits(self, value: exp.Expr) -> exp.Expr:
@@ -342,6 +379,10 @@ class Engine(ABC):
             return self.close(self.opened(node), node)
         function = BY_TYPE.get(type(node))
         return self.parts(node) if function is None else getattr(self, function.form or "parts")(node)
+
+    def arithmetic(self, node: exp.Expr) -> exp.Expr:
+        """What is no arithmetic, such as a negative constant."""
+        return self.parts(node)
 
     def parameter(self, parameter: Parameter) -> exp.Expr:
         """A parameter's value."""
@@ -679,7 +720,7 @@ class Engine(ABC):
         """The text of a number that is a whole one, NULL from 10^15 on, where PostgreSQL prints doubles otherwise."""
         value = self.write(node)
         short = exp.LT(this=float_guards.size(value), expression=number(10**15))
-        return when(short, cast(cast(value, "BIGINT"), "TEXT"))
+        return when(short, self.printed(cast(value, "BIGINT"), Type.INT8))
 
     def to_integer(self, node: exp.Expr, source: Type) -> exp.Expr:
         """A number as an integer: PostgreSQL rounds numerics half away from zero, doubles half to even."""
@@ -809,7 +850,7 @@ class Engine(ABC):
                 for n, name in enumerate(piece.names(), first)
             ]
             return exp.Case(this=value, ifs=ifs)
-        digits = cast(self.counted(value, piece.pattern), "TEXT")
+        digits = self.printed(self.counted(value, piece.pattern), Type.INT4)
         if not piece.filled or piece.width == 1:
             return digits
         return exp.Anonymous(this="LPAD", expressions=[digits, number(piece.width), exp.Literal.string("0")])
@@ -923,7 +964,7 @@ class Engine(ABC):
     def joinable(self, node: exp.Expr) -> exp.Expr:
         """A value as a text that is joined to others."""
         if self.type_of(node) in TEXTUAL | INTEGERS:
-            return cast(self.write(node), "TEXT")
+            return self.printed(self.write(node), self.type_of(node))
         return self.write(exp.cast(node, "TEXT"))
 
     def replaced(self, node: exp.Expr) -> exp.Expr:
@@ -976,7 +1017,7 @@ class Engine(ABC):
 
     def spelt(self, value: exp.Expr, of: Type) -> exp.Expr:
         """A value of a type as PostgreSQL prints it."""
-        return cast(value, "TEXT")
+        return self.printed(value, of)
 
     def stored(self, node: exp.Expr) -> exp.DataType:
         """The engine's type of a cast."""

@@ -9,12 +9,21 @@ from decimal import Decimal
 from sqlglot import exp
 
 from rewriter.binder.value_ranges import Ranges
-from rewriter.emit.engines.base import Engine
-from rewriter.emit.engines.parts import Guarded, bin_arguments, collated, column_type, number, operation, when
-from rewriter.ir.relation import leaf
-from rewriter.ir.trees import alias, case, cast, copied, data_type, func, paren, select
-from rewriter.ir.types import DATED, FLOATS, INTEGERS, ZONELESS, Type, type_named
+from rewriter.emit.engines.base import LONGEST, MOST_ELEMENTS, Engine
+from rewriter.emit.engines.parts import (
+    Guarded,
+    at_most,
+    bin_arguments,
+    collated,
+    column_type,
+    number,
+    operation,
+    when,
+)
+from rewriter.ir.trees import alias, case, cast, coalesce, copied, data_type, func, paren, select
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, UNTOLD, ZONELESS, Type, type_named
 from rewriter.policy import Column
+from rewriter.scalar import float_guards
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.interval import measured
 from rewriter.scalar.typecheck import Parameter
@@ -22,6 +31,8 @@ from rewriter.scalar.typecheck import Parameter
 _DAY = 86_400_000_000
 _MONTH = 30 * _DAY
 """Microseconds, by which both engines compare intervals."""
+BEYOND = Decimal(10) ** 38
+"""What no exact number but a BIGNUM reaches."""
 _MOST_DECIMALS = 38
 """DuckDB does not plan a product of exact numbers with more, whatever they are."""
 
@@ -39,19 +50,37 @@ class DuckDB(Engine):
     numeric = Type.NUMERIC.cell
     squares = "INT128"
 
-    def scanned(self, alias: str, column: Column) -> exp.Expr:
-        value, found = leaf(alias, column.name), type_named(column.type)
+    def read(self, value: exp.Expr, column: Column) -> exp.Expr:
+        found = type_named(column.type)
         if Type.TIMESTAMP in (found, found.element):
             # It may be stored in seconds, milliseconds or nanoseconds: DuckDB raises where it compares two of them and
             # a row has a time that one cannot hold. For stored microseconds DuckDB leaves the cast away.
             return exp.TryCast(
                 this=value, to=data_type("TIMESTAMP[]" if found.element else "TIMESTAMP", "duckdb")
             )
-        if found is not Type.TEXT:
-            return value
+        if column.type in ("numeric", "numeric[]"):
+            # A BIGNUM may have a million digits, and is compared with no fraction; others of this type are cells'.
+            return exp.TryCast(
+                this=value, to=data_type(column.type.replace("numeric", Type.NUMERIC.cell), "duckdb")
+            )
         # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
         # have none and take none.
-        return collated(cast(value, "VARCHAR"), "C")
+        return collated(self.printed(value, found), "C") if found is Type.TEXT else value
+
+    def short(self, value: exp.Expr, of: Type) -> Sequence[exp.Expr]:
+        if of.element is None:
+            size = _size(value, of)
+            return [] if size is None else [at_most(size, LONGEST)]
+        if of in UNTOLD:
+            return []
+        element = exp.column("x")
+        count, size = exp.Anonymous(this="LEN", expressions=[value]), _size(element, of.element)
+        if size is None:
+            return [at_most(count, MOST_ELEMENTS)]
+        # Before quotes and backslashes stands another one, as PostgreSQL prints them.
+        doubled = size if of.element is Type.BYTEA else number(2) * size
+        together = exp.Anonymous(this="LIST_SUM", expressions=[_each(copied(value), element, doubled)])
+        return [at_most(count, MOST_ELEMENTS), coalesce(at_most(together, LONGEST), exp.true())]
 
     def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
         shown = []
@@ -63,13 +92,29 @@ class DuckDB(Engine):
         return select(*shown)
 
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
+        if of is Type.BYTEA or of.element is not None:
+            # As released texts are spelt.
+            return self.text(value, of) if of is Type.BYTEA else self.braced(value)
         held = exp.TryCast(this=value, to=data_type(of.cell, "duckdb"))
         if of is not Type.NUMERIC:
             return held
         # Exact numbers that DuckDB divides are doubles. A cell is read from a double's text, and has other last digits
         # than the double itself. TYPEOF is a constant to DuckDB.
-        text = exp.TryCast(this=cast(copied(value), "VARCHAR"), to=data_type(of.cell, "duckdb"))
+        text = exp.TryCast(this=self.printed(copied(value), of), to=data_type(of.cell, "duckdb"))
         return case((_stored_as(value, "DOUBLE"), text), otherwise=held)
+
+    def braced(self, array: exp.Expr) -> exp.Expr:
+        """An array as PostgreSQL reads it, each element in quotes."""
+        element, quote = exp.column("x"), exp.Literal.string('"')
+        escaped: exp.Expr = element
+        for sign in ("\\", '"'):
+            signs = [exp.Literal.string(sign), exp.Literal.string(f"\\{sign}")]
+            escaped = exp.Anonymous(this="REPLACE", expressions=[escaped, *signs])
+        quoted = exp.DPipe(this=exp.DPipe(this=quote, expression=escaped), expression=copied(quote))
+        texts = _each(cast(array, "VARCHAR[]"), element, coalesce(quoted, exp.Literal.string("NULL")))
+        joined = exp.Anonymous(this="ARRAY_TO_STRING", expressions=[texts, exp.Literal.string(",")])
+        opened = exp.DPipe(this=exp.Literal.string("{"), expression=joined)
+        return paren(exp.DPipe(this=opened, expression=exp.Literal.string("}")))
 
     def converted(self, value: exp.Expr, own: Type, target: Type) -> exp.Expr:
         if own is Type.NUMERIC and target is Type.FLOAT4:
@@ -102,12 +147,12 @@ class DuckDB(Engine):
 
     def bits(self, value: exp.Expr) -> exp.Expr:
         double = exp.Add(this=cast(value, "DOUBLE"), expression=exp.Literal.number("0.0"))
-        bits = cast(cast(paren(double), "BIT"), "VARCHAR")
+        bits = self.printed(cast(paren(double), "BIT"), Type.BRIEF)
         unordered = func("ISNAN", copied(value))
         return case((unordered, exp.Literal.string("NaN")), otherwise=bits)
 
     def digits(self, value: exp.Expr) -> exp.Expr:
-        text = cast(value, "VARCHAR")
+        text = self.printed(value, Type.NUMERIC)
         fraction = func("CONTAINS", text, exp.Literal.string("."))
         trimmed = func("RTRIM", copied(text), exp.Literal.string("0"))
         return case((fraction, func("RTRIM", trimmed, exp.Literal.string("."))), otherwise=copied(text))
@@ -121,6 +166,17 @@ class DuckDB(Engine):
         if isinstance(node, exp.Literal) and node.is_string and not type_named(type_name).enumerable:
             return typed(node.this, type_name)
         return super().beside(node, type_name, target)
+
+    def common(self, node: exp.Expr, target: Type | None) -> exp.Expr:
+        literal = node.unnest()
+        if (
+            isinstance(literal, exp.Literal)
+            and not literal.is_string
+            and abs(Decimal(literal.this)) >= BEYOND
+        ):
+            # It would be a BIGNUM, which DuckDB compares with no decimal; all decimals are on one side of it.
+            return float_guards.double(literal.this)
+        return super().common(node, target)
 
     def whole(self, value: exp.Expr, unit: int) -> exp.Expr:
         # The double and its product are off by 2^-51 of the number, less than half of 1 up to 2^50. A decimal of 38
@@ -267,6 +323,14 @@ def _each(values: exp.Expr, element: exp.Column, settled: exp.Expr) -> exp.Expr:
     """A list with `settled`, an expression over `element`, in the place of each of its elements."""
     function = exp.Lambda(this=settled, expressions=[copied(element.this)])
     return exp.Anonymous(this="LIST_TRANSFORM", expressions=[values, function])
+
+
+def _size(value: exp.Expr, of: Type) -> exp.Expr | None:
+    """How many bytes the text of a stored value has; None where it is short by its type."""
+    if of is Type.BYTEA:
+        # Each byte is two digits.
+        return number(2) * exp.Anonymous(this="OCTET_LENGTH", expressions=[value])
+    return exp.Anonymous(this="STRLEN", expressions=[value]) if of in (Type.TEXT, Type.JSON) else None
 
 
 def _justified(value: exp.Expr) -> exp.Expr:

@@ -74,6 +74,10 @@ def when(guard: exp.Expr, value: exp.Expr) -> exp.Case:
     return case((guard, value))
 
 
+def at_most(value: exp.Expr, most: int) -> exp.Expr:
+    return exp.LTE(this=value, expression=number(most))
+
+
 def digested(text: exp.Expr) -> exp.Expr:
     """A text, or the digest of one that is longer, to be compared or hashed and nothing else.
 

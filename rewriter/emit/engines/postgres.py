@@ -10,9 +10,10 @@ from math import inf
 from sqlglot import exp
 
 from rewriter.binder.listed_rows import in_postgres
-from rewriter.emit.engines.base import LONGEST_COMPUTED, Engine
+from rewriter.emit.engines.base import LONGEST, MOST_ELEMENTS, Engine
 from rewriter.emit.engines.parts import (
     Guarded,
+    at_most,
     bin_arguments,
     collated,
     digested,
@@ -20,13 +21,10 @@ from rewriter.emit.engines.parts import (
     operation,
     when,
 )
-from rewriter.ir.relation import leaf
-from rewriter.ir.trees import and_, case, cast, coalesce, column, copied, func, or_, paren, select, walk
-from rewriter.ir.types import FLOATS, INTEGERS, SPAN, Type, type_named
+from rewriter.ir.trees import and_, case, cast, coalesce, column, copied, func, or_, paren, select
+from rewriter.ir.types import FLOATS, INTEGERS, SPAN, UNTOLD, Type, longest, type_named
 from rewriter.policy import Column
-from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
-from rewriter.scalar.function_checks import whole_constant
 
 LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
@@ -39,17 +37,6 @@ MOST_DIGITS = "1e131000"
 """A numeric has some 70 digits more."""
 FLOAT_ENDS = {Type.FLOAT4: ("1.5e-45", "3.4028234e38"), Type.FLOAT8: ("2e-323", "1.797693134862315e308")}
 """Between them the size of an exact number is cast to a float without an error, if it is not zero."""
-LONG = frozenset({Type.TEXT, Type.TEXT_ARRAY, Type.JSON})
-"""Types of stored values in expressions of texts that have no size."""
-LONGEST = 4 * LONGEST_COMPUTED
-"""Bytes of a text that is grouped by, computed or carried: 1,664 of them are one row's at most."""
-MOST_ELEMENTS = 1000
-"""Of an array that rows are grouped by."""
-_UNTOLD = frozenset({Type.JSONB, Type.JSONB_ARRAY})
-"""Types of which no test that is cheap tells how long the text of a value is: 8 bytes can be 131,000 digits."""
-MOST_BYTES = 100_000_000
-"""Of a text that is searched, whose characters PostgreSQL widens to eight bytes each: it allocates a gigabyte."""
-_UNSIZED = frozenset({Type.TEXT, Type.NUMERIC, Type.BYTEA, Type.JSON})
 _STAND_INS = {
     "BIGINT": "0",
     "DOUBLE": "0",
@@ -86,18 +73,44 @@ class Postgres(Engine):
         Type.FLOAT4: "REAL",
     }
 
-    def scanned(self, alias: str, column: Column) -> exp.Expr:
-        value = leaf(alias, column.name)
+    def read(self, value: exp.Expr, column: Column) -> exp.Expr:
         found = type_named(column.type)
         if found is Type.TEXT_ARRAY:
             return self.bytewise(value)
         if found is not Type.TEXT:
             return value
-        text = cast(value, "TEXT")
+        text = self.printed(value, found)
         if not column.caseless:
             return self.bytewise(text)
         # As citext does it.
-        return self.bytewise(when(_fits(text, Type.TEXT), exp.Lower(this=collated(copied(text), "default"))))
+        lowered = exp.Lower(this=collated(text, "default"))
+        return self.bytewise(when(at_most(_bytes(copied(text)), LONGEST // 3), lowered))
+
+    def short(self, value: exp.Expr, of: Type) -> Sequence[exp.Expr]:
+        if of is Type.TEXT:
+            # Of character(n) before it is cast, which makes a new value.
+            return [at_most(_bytes(value), LONGEST)]
+        if of is Type.BYTEA:
+            return [at_most(_bytes(value), LONGEST // 2)]
+        if of is Type.JSON:
+            # Compressed, it is at most 255 times shorter: what is printed is never a gigabyte.
+            stored = exp.Anonymous(this="PG_COLUMN_SIZE", expressions=[value])
+            return [at_most(stored, LONGEST + 4), at_most(_bytes(self.printed(copied(value), of)), LONGEST)]
+        if of.element is None or of in UNTOLD:
+            return []
+        count = exp.Anonymous(this="CARDINALITY", expressions=[value])
+        size = self.element_size(column("_e"), of.element)
+        return [at_most(count, MOST_ELEMENTS), *([] if size is None else [_together(value, size)])]
+
+    def element_size(self, element: exp.Expr, of: Type) -> exp.Expr | None:
+        """How long the text of an array's element is within that of the array; None where all are short."""
+        if of is Type.NUMERIC:
+            return _bytes(self.printed(element, of))
+        if of is Type.JSON:
+            # Elements are not compressed by themselves.
+            return number(2) * exp.Anonymous(this="PG_COLUMN_SIZE", expressions=[element])
+        # Bytes are two digits; before quotes and backslashes stands another one.
+        return number(2) * _bytes(element) if of in (Type.TEXT, Type.BYTEA) else None
 
     def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
         return in_postgres(columns, texts)
@@ -130,32 +143,24 @@ class Postgres(Engine):
             return exp.Anonymous(this="TRIM_SCALE", expressions=[value])
         if of is Type.INTERVAL:
             return _justified(value)
-        if of in _UNTOLD:
-            raise Refusal(
-                "PV020",
-                f"values of type {of.postgres} cannot be grouped by or counted",
-                hint="Let the owner declare a view or a column of what is in them.",
-            )
-        if of is Type.TEXT:
-            return when(_fits(value, of), copied(value))
-        return when(_fits(value, of), cast(copied(value), "TEXT")) if _opaque(of) else super().key(value, of)
+        return self.printed(value, of) if _opaque(of) else super().key(value, of)
 
     def told(self, value: exp.Expr, of: Type) -> tuple[exp.Expr, Type]:
-        if of in _UNTOLD:
+        if of in (Type.JSONB, Type.JSONB_ARRAY):
             name = "HASH_ARRAY_EXTENDED" if of.element else "JSONB_HASH_EXTENDED"
-            return cast(exp.Anonymous(this=name, expressions=[value, number(0)]), "TEXT"), Type.TEXT
+            hashed = exp.Anonymous(this=name, expressions=[value, number(0)])
+            return self.printed(hashed, Type.INT8), Type.TEXT
         if of is Type.TEXT:
             return digested(value), of
         if _opaque(of) and of is not Type.RECORD:
-            # Rows that differ in long values alone are one like the other.
-            return when(_fits(value, of), digested(cast(copied(value), "TEXT"))), Type.TEXT
+            return digested(self.printed(value, of)), Type.TEXT
         return value, of
 
     def least(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of is Type.BOOL:
             return exp.LogicalAnd(this=value)
         if of is Type.UUID:
-            return cast(exp.Min(this=cast(value, "TEXT")), "UUID")
+            return cast(exp.Min(this=self.printed(value, of)), "UUID")
         return exp.Min(this=value)
 
     def same(self, left: exp.Expr, right: exp.Expr, of: Type) -> exp.Expr:
@@ -169,14 +174,14 @@ class Postgres(Engine):
         digits = exp.Anonymous(this="ENCODE", expressions=[sent, exp.Literal.string("hex")])
         bits = cast(paren(exp.DPipe(this=exp.Literal.string("x"), expression=digits)), "BIT(64)")
         unordered = exp.EQ(this=copied(value), expression=cast(exp.Literal.string("NaN"), "DOUBLE"))
-        return case((unordered, exp.Literal.string("NaN")), otherwise=cast(bits, "TEXT"))
+        return case((unordered, exp.Literal.string("NaN")), otherwise=self.printed(bits, Type.BRIEF))
 
     def digits(self, value: exp.Expr) -> exp.Expr:
-        return cast(exp.Anonymous(this="TRIM_SCALE", expressions=[value]), "TEXT")
+        return self.printed(exp.Anonymous(this="TRIM_SCALE", expressions=[value]), Type.NUMERIC)
 
     def ordered(self, value: exp.Expr, of: Type) -> exp.Expr:
         if _opaque(of):
-            value = cast(value, "TEXT")
+            value = self.printed(value, of)
         return self.bytewise(value) if of is Type.TEXT or _opaque(of) else value
 
     def literal(self, node: exp.Expr) -> exp.Expr:
@@ -263,37 +268,21 @@ class Postgres(Engine):
         return collated(value, "default")
 
     def cased(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        cased = type(node)(this=collated(value, "default"))
+        if not self.is_short(node.this):
+            # A letter's other case has three times its bytes at most.
+            cased = when(at_most(_bytes(copied(value)), LONGEST // 3), cased)
         # In parentheses: COLLATE stands neither in POSITION nor behind BETWEEN without.
-        cased = self.carried(node, type(node)(this=collated(self.write(node.this), "default")))
         return paren(collated(cased, "C"))
 
-    def brief(self, node: exp.Expr, value: exp.Expr, most: int = MOST_BYTES) -> exp.Expr:
-        """A value that is computed of stored texts, NULL where one of them has more bytes than `most`."""
-        found = {(c.table, c.name): c for c in walk(node, exp.Column) if self.type_of(c) in LONG}
-        guards = [_fits(self.write(c), self.type_of(c), most) for c in found.values()]
-        return when(and_(*guards), value) if guards else value
-
-    def carried(self, node: exp.Expr, text: exp.Expr) -> exp.Expr:
-        """A computed text that is no longer than those of which it is made: rows carry it as it is, not a pointer."""
-        return self.brief(node, text, LONGEST)
-
-    def trim(self, node: exp.Expr) -> exp.Expr:
-        return self.carried(node, super().trim(node))
-
-    def cut(self, node: exp.Expr) -> exp.Expr:
-        return self.sized(node, node.args.get("expression"), super().cut(node))
-
-    def sized(self, node: exp.Expr, length: exp.Expr | None, text: exp.Expr) -> exp.Expr:
-        """A part of a text, which has so many characters at most."""
-        asked = None if length is None else whole_constant(length, self.parameters)
-        return text if asked is not None and 0 <= asked <= LONGEST_COMPUTED else self.carried(node, text)
-
-    def spelt(self, value: exp.Expr, of: Type) -> exp.Expr:
-        return self.key(value, of) if of is Type.JSON else super().spelt(value, of)
-
-    def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
-        found = super().like(node, escape)
-        return self.brief(node, found) if isinstance(node, exp.ILike) else found
+    def is_short(self, node: exp.Expr) -> bool:
+        """Whether a node is a stored column whose type says that its texts are short."""
+        source = self.relation.source(node.table) if isinstance(node, exp.Column) else None
+        most = (
+            None if source is None or source.derived is not None else longest(source.column(node.name).type)
+        )
+        return most is not None and 4 * most <= LONGEST // 3
 
     def rounded(self, node: exp.Expr) -> exp.Expr:
         return self.roundable(node, super().rounded(node))
@@ -340,20 +329,19 @@ class Postgres(Engine):
     def substring(self, node: exp.Expr) -> exp.Expr:
         start, length = self.write(node.args["start"]), node.args.get("length")
         if length is None:
-            return self.carried(node, exp.Substring(this=self.write(node.this), start=start))
+            return exp.Substring(this=self.write(node.this), start=start)
         size = self.write(length)
         known = when(exp.GTE(this=size, expression=number(0)), copied(size))
-        return self.sized(node, length, exp.Substring(this=self.write(node.this), start=start, length=known))
+        return exp.Substring(this=self.write(node.this), start=start, length=known)
 
     def matched(self, node: exp.Expr) -> exp.Expr:
         value = paren(self.bytewise(self.write(node.this)))
-        found = exp.RegexpLike(this=value, expression=exp.Literal.string(self.pattern(node)))
-        return self.brief(node.this, found)
+        return exp.RegexpLike(this=value, expression=exp.Literal.string(self.pattern(node)))
 
     def extracted(self, node: exp.Expr) -> exp.Expr:
         value = paren(self.bytewise(self.write(node.this)))
         pattern = exp.Literal.string(self.pattern(node))
-        return self.carried(node, exp.Anonymous(this="SUBSTRING", expressions=[value, pattern]))
+        return exp.Anonymous(this="SUBSTRING", expressions=[value, pattern])
 
     def moment(self, seconds: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="TO_TIMESTAMP", expressions=[seconds])
@@ -362,27 +350,12 @@ class Postgres(Engine):
         return collated(value, "C")
 
 
-def _fits(value: exp.Expr, of: Type, most: int = LONGEST) -> exp.Expr:
-    """Whether a value's text has so many bytes or so at most, found without writing it."""
-    if of is Type.BYTEA:
-        return exp.LTE(this=_bytes(value), expression=number(most // 2))
-    if of.element is None:
-        return exp.LTE(this=_bytes(cast(value, "TEXT")), expression=number(most))
-    count = exp.Anonymous(this="CARDINALITY", expressions=[value])
-    few = exp.LTE(this=count, expression=number(MOST_ELEMENTS))
-    if of.element not in _UNSIZED:
-        return few
-    # Each element is short by itself, since it is a value; all of them together need not be.
-    one = column("_e")
-    size = _bytes(one if of.element is Type.BYTEA else cast(one, "TEXT"))
-    if of.element is not Type.NUMERIC:
-        # Bytes are two digits; before quotes and backslashes stands another one.
-        size = number(2) * size
-    elements = exp.Anonymous(this="UNNEST", expressions=[copied(value)])
+def _together(array: exp.Expr, size: exp.Expr) -> exp.Expr:
+    """Whether the sizes of all elements, each `size` of `_e`, are no more than `LONGEST` together."""
+    elements = exp.Anonymous(this="UNNEST", expressions=[copied(array)])
     rows = exp.Table(this=elements, alias=exp.TableAlias(this=exp.to_identifier("_e")))
-    together = exp.LTE(this=exp.Sum(this=size), expression=number(most))
-    whole = select(coalesce(together, exp.true()), source=rows).subquery(copy=False)
-    return exp.EQ(this=case((few, whole)), expression=exp.true())
+    few = at_most(exp.Sum(this=size), LONGEST)
+    return select(coalesce(few, exp.true()), source=rows).subquery(copy=False)
 
 
 def _bytes(text: exp.Expr) -> exp.Expr:
@@ -399,7 +372,7 @@ def _cell(of: Type) -> str:
 
 def _opaque(of: Type) -> bool:
     """Whether values of a type are grouped by their texts."""
-    return of is Type.OTHER or (of is not Type.INTERVAL and not of.enumerable)
+    return of in UNTOLD or (of is not Type.INTERVAL and not of.enumerable)
 
 
 def _justified(value: exp.Expr) -> exp.Expr:

@@ -14,11 +14,20 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from rewriter.emit.engines.base import Engine
-from rewriter.emit.engines.parts import Guarded, calendar, column_type, dates, number, operation, when
-from rewriter.ir.relation import UNIT, leaf
-from rewriter.ir.trees import alias, and_, case, cast, copied, func, not_, paren, select, walk
-from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, Type, common
+from rewriter.emit.engines.base import LONGEST, MOST_ELEMENTS, Engine
+from rewriter.emit.engines.parts import (
+    Guarded,
+    at_most,
+    calendar,
+    column_type,
+    dates,
+    number,
+    operation,
+    when,
+)
+from rewriter.ir.relation import UNIT
+from rewriter.ir.trees import alias, and_, case, cast, coalesce, copied, func, not_, paren, select, walk
+from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, UNTOLD, Type, common
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
@@ -75,11 +84,27 @@ class Spark(Engine):
     def row(self, parts: Sequence[tuple[exp.Expr, Type]]) -> exp.Expr:
         return exp.Anonymous(this="STRUCT", expressions=super().row(parts).expressions)
 
-    def scanned(self, alias: str, column: Column) -> exp.Expr:
-        value = leaf(alias, column.name)
+    def read(self, value: exp.Expr, column: Column) -> exp.Expr:
         if column.type == "date":
             return when(dates(value), copied(value))
         return when(calendar(value), copied(value)) if column.type.startswith("timestamp") else value
+
+    def short(self, value: exp.Expr, of: Type) -> Sequence[exp.Expr]:
+        if of in (Type.TEXT, Type.BYTEA):
+            return [at_most(_bytes(value), LONGEST if of is Type.TEXT else LONGEST // 2)]
+        if of.element is None or of in UNTOLD:
+            return []
+        count = at_most(exp.Anonymous(this="SIZE", expressions=[value]), MOST_ELEMENTS)
+        if of.element not in (Type.TEXT, Type.BYTEA):
+            return [count]
+        total, element = exp.column("a"), exp.column("x")
+        size = coalesce(_bytes(element), number(0))
+        longer = exp.Lambda(
+            this=exp.Add(this=total, expression=number(2) * size), expressions=[total.this, element.this]
+        )
+        zero = cast(number(0), "BIGINT")
+        parts = [copied(value), zero, longer]
+        return [count, at_most(exp.Anonymous(this="REDUCE", expressions=parts), LONGEST)]
 
     def key(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of in FLOATS:
@@ -157,7 +182,7 @@ class Spark(Engine):
         return choice.when(not_(exp.Is(this=copied(value), expression=exp.null())), bits)
 
     def digits(self, value: exp.Expr) -> exp.Expr:
-        text = cast(value, "VARCHAR")
+        text = self.printed(value, Type.NUMERIC)
         fraction = exp.Anonymous(this="CONTAINS", expressions=[text, exp.Literal.string(".")])
 
         def without(inner: exp.Expr, end: str) -> exp.Expr:
@@ -421,6 +446,10 @@ class Spark(Engine):
 
     def regexp_replaced(self, node: exp.Expr) -> exp.Expr:
         raise self.refused(node, "a regular expression")
+
+
+def _bytes(value: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this="OCTET_LENGTH", expressions=[value])
 
 
 def _still(written: exp.Expr, known: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import shutil
 import subprocess
@@ -32,6 +33,7 @@ from dpproxy.backends.duckdb.adapter import DuckDBBackend, DuckDBSlot
 from dpproxy.backends.duckdb.instance import LINGER_SECONDS
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.sections import ConfigError, load
+from dpproxy.deployment.service import Service, configured
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.histogram import histogram_query
 from rewriter.logical.plan import AggregateNode
@@ -741,3 +743,45 @@ def test_a_path_is_followed_while_its_keys_are_kept_in_the_attached_file(tmp_pat
     shop.make(tmp_path)
     assert counted() == 3
     backend.close()
+
+
+COMPOSED = """
+[backend]
+url = "duckdb:///composed.duckdb"
+[budget]
+mode = "track"
+[tables.p]
+privacy_unit = "id"
+privacy_unit_kind = "person"
+"""
+
+
+@pytest.mark.service
+def test_arrays_and_bytes_are_groups_with_their_counts(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "composed.duckdb") as connection:
+        connection.execute("CREATE TABLE p (id BIGINT PRIMARY KEY, a VARCHAR[], b BLOB, n DECIMAL(9,2))")
+        connection.execute(
+            "INSERT INTO p SELECT g, CASE WHEN g % 4 = 0 THEN ['a\"', NULL] ELSE ['b'] END, "
+            "CASE WHEN g % 4 = 0 THEN 'x'::BLOB ELSE '\\x00y'::BLOB END, 5 FROM range(20000) AS r(g)"
+        )
+    file = tmp_path / "dpproxy.toml"
+    file.write_text(COMPOSED)
+    with Service.start(configured(file), alone=True) as service:
+
+        def asked(sql: str) -> dict[object, int]:
+            rows = asyncio.run(service.ask("ann", sql)).rows
+            return {row[0] if len(row) > 1 else None: int(row[-1] or 0) for row in rows}
+
+        arrays = asked("SELECT a, count(*) FROM p GROUP BY a")
+        assert arrays == {
+            "{b}": pytest.approx(15000, abs=200),
+            '{"a\\"",NULL}': pytest.approx(5000, abs=200),
+        }
+        texts = asked("SELECT b, count(*) FROM p GROUP BY b")
+        assert texts == {
+            "\\x0079": pytest.approx(15000, abs=200),
+            "\\x78": pytest.approx(5000, abs=200),
+        }
+        # A constant that no decimal reaches.
+        assert asked("SELECT count(*) FROM p WHERE n < 1e300") == {None: pytest.approx(20000, abs=200)}
+        assert asked("SELECT count(*) FROM p WHERE n > 1e300") == {None: pytest.approx(0, abs=200)}
