@@ -258,18 +258,19 @@ PLACES = 4
 
 @dataclass(frozen=True)
 class World:
-    """Tables of an engine by a policy: statements that make them with ordinary rows alone, or spoiled ones."""
+    """Tables of an engine by a policy; `together`: some rows have spoiled values alone."""
 
     policy: Policy
     types: dict[str, dict[str, str]]
     values: dict[str, tuple[str, ...]]
+    together: bool = True
 
-    def made(self, *, spoiled: bool = True) -> Iterator[str]:
+    def made(self) -> Iterator[str]:
         """CREATE and INSERT statements."""
         for table, columns in self.types.items():
             written = ", ".join(f"{name} {of}" for name, of in columns.items())
             yield f"CREATE TABLE {table} ({written})"
-            for row in self.rows(columns) if spoiled else ():
+            for row in self.rows(columns):
                 yield f"INSERT INTO {table} VALUES ({', '.join(row)})"
 
     def rows(self, columns: dict[str, str]) -> Iterator[list[str]]:
@@ -284,7 +285,7 @@ class World:
             for value in (*self.values[of], "NULL"):
                 yield [value if name == other else ordinary(kind) for other, kind in columns.items()]
         most = max(len(self.values[of]) for of in columns.values())
-        for place in range(most):
+        for place in range(most if self.together else 0):
             yield [self.values[of][place % len(self.values[of])] for of in columns.values()]
 
 

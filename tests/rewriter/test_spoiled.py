@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -169,7 +170,8 @@ def test_values_of_300_megabytes(
     once(dialect, request)
     plain = {"bigint", "integer", "BIGINT", "INTEGER"}
     large = {of: (*LARGE.get(of, ()), *found[-1:]) for of, found in values.items() if of in {*LARGE, *plain}}
-    odd = spoiled.odd(large)
+    # PostgreSQL writes no row of a gigabyte.
+    odd = replace(spoiled.odd(large), together=False)
     assert not raised(odd, odd_statements(odd), dialect, connect, least=100)
 
 
