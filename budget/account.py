@@ -15,6 +15,9 @@ Period = Literal["none", "day", "week", "month"]
 Mode = Literal["enforce", "track"]
 Unit = Literal["information", "calls", "epsilon"]
 EntryKind = Literal["reserve", "settle", "spend", "release", "replay"]
+FailureKind = Literal["failed", "stopped"]
+"""failed: the backend raised; stopped: it ran into the time-out, out of memory, or was lost."""
+Reason = Literal["owner", "failures"]
 
 LOST_CHARGES = "charges that the ledger has lost"
 """What the history of an account calls the charge for what may be missing."""
@@ -161,6 +164,7 @@ class ReserveRequest:
         attributed: the tool, or the person that it names as asking, a note for the history.
         generation: the policy that it was planned under, None where there is no policy.
         thaw: frozen accounts pay, too.
+        login: the account of the login that asks, "" for the analyst's own.
     """
 
     chain: Sequence[str]
@@ -173,6 +177,7 @@ class ReserveRequest:
     attributed: str = ""
     generation: Generation | None = None
     thaw: bool = False
+    login: str = ""
 
     @property
     def total(self) -> Charge:
@@ -439,14 +444,18 @@ class Exhausted(LedgerError):
 
 
 class Frozen(LedgerError):
-    """The owner has frozen an account of the chain: it spends nothing until it is unfrozen.
+    """Nothing new is spent until the owner allows it again.
 
-    `own`: it is the account that asked, not a shared one.
+    `own`: it is the account that asked, not a shared one; `reason`: the owner has frozen it, or too many statements of
+    the login, or of the analyst that it acts for, have failed at the backend.
     """
 
-    def __init__(self, own: bool) -> None:
-        self.own = own
-        super().__init__("the account is frozen" if own else "a shared account is frozen")
+    def __init__(self, own: bool, reason: Reason = "owner") -> None:
+        self.own, self.reason = own, reason
+        if reason == "failures":
+            super().__init__("too many statements have failed at the backend")
+        else:
+            super().__init__("the account is frozen" if own else "a shared account is frozen")
 
 
 class IdUsed(LedgerError):

@@ -25,6 +25,7 @@ from budget.account import (
     Charge,
     ContinualRelease,
     Exhausted,
+    FailureKind,
     Frozen,
     IdUsed,
     LedgerError,
@@ -46,6 +47,7 @@ from budget.accounts import Accounts, left_of
 from budget.analysts import Analysts
 from budget.approvals import Approvals
 from budget.epochs import Epochs
+from budget.failures import Failures
 from budget.generations import Generations
 from budget.highwater import HighWaterMarks, OwnEntries
 from budget.history import History
@@ -77,6 +79,7 @@ class Ledger:
         analysts: who logs in with a password.
         approvals: the limits that a second person has approved.
         epochs: their nonces, and the end of the answers that were kept for them.
+        failures: statements that failed at the backend, and who was stopped by them.
         generations: the policies that are bought under.
         high_water: marks that detect an older copy of the ledger.
         history: its entries.
@@ -110,6 +113,7 @@ class Ledger:
         self.analysts = Analysts(self._store)
         self.approvals = Approvals(self._store)
         self.epochs = Epochs(self._store)
+        self.failures = Failures(self._store)
         self.generations = Generations(self._store)
         self.high_water = HighWaterMarks(self._store, id, self._own)
         self.history = History(self._store, id)
@@ -179,6 +183,7 @@ class Ledger:
             "chain": list(chain),
             "accounts": len(chain),
             "own": chain[0],
+            "login": request.login or chain[0],
             "ids": ids,
             "information": [charge.information for charge in charges],
             "calls": [charge.calls for charge in charges],
@@ -202,6 +207,8 @@ class Ledger:
         if not rows[0][2]:
             if not rows[0][10]:
                 raise PolicyChanged("the policy was changed")
+            if rows[0][11]:
+                raise Frozen(True, "failures")
             _refuse(chain[0], total, rows)
         return tuple(Reservation(id, chain[0], charge) for id, charge in zip(ids, charges, strict=True))
 
@@ -220,8 +227,18 @@ class Ledger:
         self._resolve(reservation.id, "release")
 
     def spend(self, reservation: Reservation) -> None:
-        """Charges a reservation in full, after a failure of the reached backend; AlreadyResolved."""
+        """Charges a reservation in full, after its backend was reached; AlreadyResolved."""
         self._resolve(reservation.id, "spend")
+
+    def fail(self, reservation: Reservation, kind: FailureKind, sealed: bytes | None = None) -> None:
+        """Charges a reservation in full whose statement failed at the backend, and notes the failure durably.
+
+        Only when this returns may the failure be told: Frozen where the login or the analyst was stopped before, as
+        `settle` raises then. `sealed`: the backend's message, encrypted. AlreadyResolved.
+        """
+        self._fail(reservation.id, kind, sealed)
+        if not self._store.rows(statements.TOLD, id=reservation.id)[0][0]:
+            raise Frozen(True, "failures")
 
     def settle(self, reservation: Reservation, settlement: Settlement) -> Settled:
         """Writes actual cost and answer in one transaction; only the answer that it returns may be sent.
@@ -230,7 +247,9 @@ class Ledger:
         account has paid for it already. Shared accounts are charged the whole reservation, or nothing where it is the
         answer for which they were charged in this period, by the purchase that stored it.
         Raises AboveReservation, AlreadyResolved, and NotReached for a new answer whose backend was not said to be
-        reached. After LedgerUnavailable, `outcome` says whether it was written.
+        reached. After LedgerUnavailable, `outcome` says whether it was written. Frozen where too many statements of
+        the login or the analyst have failed meanwhile: all of the reservation is charged, and no answer is stored, so
+        that this looks as one more failure.
 
         A step of a stream costs nothing where the account has paid for the stream in this period, else what is
         settled (AboveReservation where less was reserved); Overtaken where another step came first.
@@ -330,7 +349,8 @@ class Ledger:
                 with suppress(AlreadyReached):
                     self._resolve(id, "release")
                     continue
-                self._resolve(id, "spend")
+                # Its process was lost, maybe by what it asked the backend.
+                self._fail(id, "stopped", None)
             except AlreadyResolved:
                 self._store.rows(statements.LET_GO, id=id)
         return len(dead)
@@ -381,7 +401,7 @@ class Ledger:
 
     def _try_reserve(self, values: Mapping[str, object]) -> list[Row]:
         """By account: name, mode, pays, made before, refreshes at, what is left (three units), holds, frozen,
-        and whether its policy is bought under."""
+        whether its policy is bought under, and whether too many statements have failed."""
         steps = [(statements.RESERVE, values)]
         seal = (statements.MARK, values) if values["reached"] else None
         try:
@@ -391,12 +411,14 @@ class Ledger:
             rows = self._store.transaction(steps, seal)[0]
         if rows and not rows[0][10]:
             raise IdUsed("the id of a reservation was used before, for something else")
-        return [(*row[:2], row[2] or row[3], *row[3:10], row[11]) for row in rows]
+        return [(*row[:2], row[2] or row[3], *row[3:10], *row[11:]) for row in rows]
 
     def _settle_once(self, statement: str, values: Mapping[str, object]) -> Settled | None:
         """None where another transaction has just stored the answer, which the next attempt sees."""
         id = cast(UUID, values["id"])
-        row = self._resolved(id, "settle", statement, values)
+        row = self._resolved(id, "settle", values, statement, statements.SPEND_STOPPED)
+        if row is not None and len(row) == 1:
+            raise Frozen(True, "failures")
         if row is not None:
             answer, charged, stored_before, left = row[0], row[1:4], row[4], row[5:8]
             return Settled(answer, Charge(*charged), left_of(*left), stored_before)
@@ -408,14 +430,22 @@ class Ledger:
         return None
 
     def _resolve(self, id: UUID, kind: str) -> None:
-        if self._resolved(id, kind, statements.RESOLVE, {"id": id, "kind": kind}) is None:
+        if self._resolved(id, kind, {"id": id, "kind": kind}, statements.RESOLVE) is None:
             raise LedgerError("no such reservation")
 
-    def _resolved(self, id: UUID, kind: str, statement: str, values: Mapping[str, object]) -> Row | None:
-        """What a resolution returns, the number of its entry last; None where it found nothing to resolve."""
+    def _fail(self, id: UUID, kind: FailureKind, sealed: bytes | None) -> None:
+        values = {"id": id, "kind": "spend", "failed": kind, "sealed": sealed}
+        values["most"] = statements.MOST_FAILURES[kind]
+        if self._resolved(id, "spend", values, statements.FAIL, statements.RESOLVE) is None:
+            raise LedgerError("no such reservation")
+
+    def _resolved(self, id: UUID, kind: str, values: Mapping[str, object], *resolving: str) -> Row | None:
+        """The row of the one statement of `resolving` that resolves, the number of its entry last; None where none
+        found anything to resolve."""
         try:
-            steps = [(statements.LOCK_HELD, values), (statement, values)]
-            rows = self._store.transaction(steps, (statements.LET_GO, values))[1]
+            steps = [(statement, values) for statement in (statements.LOCK_HELD, *resolving)]
+            found = self._store.transaction(steps, (statements.LET_GO, values))[1 : len(steps)]
+            rows = [row for each in found for row in each]
         except OutOfBounds as error:
             raise AboveReservation("the stored answer cost more than the reservation holds") from error
         except Conflict as error:
@@ -424,6 +454,8 @@ class Ledger:
             state = self._state(id)
             if error.constraint == "mark_once" and (state is None or state[0] is None):
                 raise AlreadyReached("the backend was reached: the reservation can only be spent") from error
+            if kind == "settle" and state and state[0] == "spend" and self._stopped(id):
+                raise Frozen(True, "failures") from error
             if not error.after_loss or state is None or state[0] != kind:
                 raise AlreadyResolved("the reservation is settled, spent or released already") from error
             # A first attempt, lost on the way, had committed after all.
@@ -433,6 +465,10 @@ class Ledger:
             return None
         self._own.note(rows[0][-1], id)
         return rows[0]
+
+    def _stopped(self, id: UUID) -> bool:
+        """Whether the analyst of a reservation, or the login while it is held, is stopped."""
+        return bool(self._store.rows(statements.STOPPED, id=id)[0][0])
 
     def _state(self, id: UUID) -> Row | None:
         """How it was resolved, whether its backend was reached, and what `_resolved` had returned."""

@@ -11,7 +11,7 @@ from psycopg import errors
 from budget.account import LedgerError, LedgerUnavailable, Pinned, PinnedMismatch
 from budget.store import Row
 
-MIGRATIONS = tuple(f"{version:02}.sql" for version in range(1, 18))
+MIGRATIONS = tuple(f"{version:02}.sql" for version in range(1, 19))
 ROLE = "dpproxy_ledger"
 """The role that a proxy acts as, where the schema's maker may create roles."""
 _MADE_BY_ANOTHER = (

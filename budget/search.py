@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from budget.store import PostgresStore
 
@@ -20,6 +21,7 @@ GROUP BY wanted.number ORDER BY wanted.number
 _ANSWERS = "SELECT answer FROM dpproxy_ledger.answer"
 _PUBLISHED = "SELECT answer FROM dpproxy_ledger.publication"
 _SEALED = "SELECT account, release_key, sealed FROM dpproxy_ledger.statement"
+_MESSAGES = "SELECT account, reservation, sealed FROM dpproxy_ledger.failure WHERE sealed IS NOT NULL"
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,11 @@ class LedgerSearch:
         """Every text of a statement: account, release key, and what the proxy has sealed."""
         with self._store.snapshot() as moment:
             yield from moment.rows(_SEALED)
+
+    def messages(self) -> Iterator[tuple[str, UUID, bytes]]:
+        """Every message of the backend that is not cleared: account, reservation, and what the proxy has sealed."""
+        with self._store.snapshot() as moment:
+            yield from moment.rows(_MESSAGES)
 
 
 def pattern(value: str) -> str:

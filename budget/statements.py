@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+MOST_FAILURES = {"failed": 3, "stopped": 30}
+"""So many of a kind stop a login, or an analyst. Why: docs/decisions/failures-have-a-brake.md."""
+
 _ENDS_AT = """
     CASE period
         WHEN 'day' THEN period_started + interval '24 hours'
@@ -37,6 +40,14 @@ def live(lock: str) -> str:
     )"""
 
 
+def _stops(login: str, account: str) -> str:
+    """Whether a row of `failure` stops a login, or an analyst's account."""
+    return f"""failure.cleared_at IS NULL AND (
+        (failure.login = {login} AND failure.stops_login)
+        OR (failure.account = {account} AND failure.stops_account)
+    )"""
+
+
 RESERVE = f"""
 WITH {live("FOR NO KEY UPDATE")},
 wanted AS (
@@ -63,8 +74,13 @@ in_force AS (
         WHERE deployment = %(deployment)s AND generation = %(generation)s AND buying
     ) AS holds
 ),
+stopped AS (
+    SELECT NOT %(thaw)s AND EXISTS (
+        SELECT 1 FROM dpproxy_ledger.failure WHERE {_stops("%(login)s", "%(own)s")}
+    ) AS yes
+),
 verdict AS (
-    SELECT made_before.n = 0 AND in_force.holds AND count(*) = %(accounts)s
+    SELECT made_before.n = 0 AND in_force.holds AND NOT stopped.yes AND count(*) = %(accounts)s
     AND bool_and(%(thaw)s OR NOT live.frozen) AND bool_and(
         (
             live.used_information + live.reserved_information + total.information
@@ -74,7 +90,7 @@ verdict AS (
         AND live.used_calls + live.reserved_calls + total.calls
             <= CASE live.mode WHEN 'track' THEN %(most)s ELSE live.limit_calls END
     ) AS pays
-    FROM live, total, made_before, in_force GROUP BY made_before.n, in_force.holds
+    FROM live, total, made_before, in_force, stopped GROUP BY made_before.n, in_force.holds, stopped.yes
 ),
 moved AS (
     UPDATE dpproxy_ledger.account SET
@@ -105,8 +121,8 @@ opened AS (
     RETURNING number
 ),
 kept AS (
-    INSERT INTO dpproxy_ledger.held (reservation, instance, lease_until)
-    SELECT wanted.id, %(instance)s, live.seen_at + %(lease)s::interval
+    INSERT INTO dpproxy_ledger.held (reservation, instance, lease_until, login)
+    SELECT wanted.id, %(instance)s, live.seen_at + %(lease)s::interval, %(login)s
     FROM wanted, live, verdict WHERE verdict.pays AND live.name = %(own)s
     RETURNING reservation
 )
@@ -117,8 +133,8 @@ SELECT live.name, live.mode, verdict.pays, made_before.n > 0 AS made_before, liv
     live.reserved_information + live.reserved_calls > 0 AS holds, live.frozen,
     made_before.n IN (0, made_before.same)
         AND made_before.n IN (0, %(accounts)s * cardinality(%(ids)s::uuid[])) AS same,
-    in_force.holds AS in_force
-FROM live, verdict, made_before, in_force
+    in_force.holds AS in_force, stopped.yes AS stopped
+FROM live, verdict, made_before, in_force, stopped
 """
 
 MARK = """
@@ -144,17 +160,34 @@ SELECT reached FROM dpproxy_ledger.mark WHERE reservation = %(id)s
 
 LOCK_HELD = """
 SELECT name FROM dpproxy_ledger.account
-WHERE name IN (SELECT account FROM dpproxy_ledger.entry WHERE reservation = %(id)s AND stage = 0)
+WHERE name IN (
+    SELECT account FROM dpproxy_ledger.entry WHERE reservation = %(id)s AND stage = 0
+    UNION ALL SELECT login FROM dpproxy_ledger.held WHERE reservation = %(id)s
+)
 ORDER BY name FOR NO KEY UPDATE
 """
 
-_HELD = """
+_STOPPED = f"""
+EXISTS (
+    SELECT 1 FROM dpproxy_ledger.entry AS opening
+    LEFT JOIN dpproxy_ledger.held AS kept ON kept.reservation = opening.reservation
+    JOIN dpproxy_ledger.failure ON {_stops("kept.login", "opening.account")}
+    WHERE opening.reservation = %(id)s AND opening.own AND opening.stage = 0
+)"""
+
+STOPPED = f"SELECT {_STOPPED}"
+
+
+def _held(among: str = "true") -> str:
+    """The entries that opened a reservation, where `among` holds."""
+    return f"""
 held AS (
     SELECT entry.*, account.period_number AS period_now,
         GREATEST(account.seen_at, clock_timestamp()) AS now_at
     FROM dpproxy_ledger.entry AS entry JOIN dpproxy_ledger.account AS account ON account.name = entry.account
-    WHERE entry.reservation = %(id)s AND entry.stage = 0
+    WHERE entry.reservation = %(id)s AND entry.stage = 0 AND {among}
 )"""
+
 
 _LEFT = """
     account.limit_information - account.used_information - account.reserved_information AS left_information,
@@ -214,9 +247,12 @@ charge AS (
 
 
 def settlement(paid: str, noted: str, charge: str) -> str:
-    """A settlement, of which its parts say who has `paid` before, what is `noted` of a new answer, and the `charge`."""
+    """A settlement, of which its parts say who has `paid` before, what is `noted` of a new answer, and the `charge`.
+
+    Once a login or an analyst is stopped, nothing of theirs is settled.
+    """
     return f"""
-WITH {_HELD},
+WITH {_held(f"NOT {_STOPPED}")},
 stored AS (
     SELECT answer, information, calls, epsilon, reservation FROM dpproxy_ledger.answer
     WHERE release_key = %(release_key)s
@@ -289,18 +325,21 @@ FROM charge JOIN moved ON moved.name = charge.account WHERE charge.own
 
 SETTLE = settlement(_PAID_BEFORE, "", _CHARGE)
 
-RESOLVE = f"""
-WITH {_HELD},
+
+def _resolution(kind: str, among: str = "true") -> str:
+    """Resolves a reservation without an answer: 'spend' or 'release'."""
+    return f"""
+WITH {_held(among)},
 given_back AS (
     INSERT INTO dpproxy_ledger.mark (reservation, reached)
-    SELECT reservation, false FROM held WHERE own AND %(kind)s = 'release'
+    SELECT reservation, false FROM held WHERE own AND {kind} = 'release'
     RETURNING reservation
 ),
 charge AS (
     SELECT held.*,
-        CASE WHEN %(kind)s = 'spend' THEN at_most_information ELSE 0 END AS charged_information,
-        CASE WHEN %(kind)s = 'spend' THEN at_most_calls ELSE 0 END AS charged_calls,
-        CASE WHEN %(kind)s = 'spend' THEN at_most_epsilon ELSE 0 END AS charged_epsilon
+        CASE WHEN {kind} = 'spend' THEN at_most_information ELSE 0 END AS charged_information,
+        CASE WHEN {kind} = 'spend' THEN at_most_calls ELSE 0 END AS charged_calls,
+        CASE WHEN {kind} = 'spend' THEN at_most_epsilon ELSE 0 END AS charged_epsilon
     FROM held
 ),
 resolved AS (
@@ -308,7 +347,7 @@ resolved AS (
         reservation, account, own, stage, kind, opened, at_most_information, at_most_calls, at_most_epsilon,
         information, calls, epsilon, period_number, written_at
     )
-    SELECT reservation, account, own, 1, %(kind)s, 0, at_most_information, at_most_calls, at_most_epsilon,
+    SELECT reservation, account, own, 1, {kind}, 0, at_most_information, at_most_calls, at_most_epsilon,
         charged_information, charged_calls, charged_epsilon, period_now, now_at
     FROM charge
     RETURNING account, number
@@ -316,6 +355,55 @@ resolved AS (
 {_MOVED}
 SELECT number FROM moved WHERE own
 """
+
+
+RESOLVE = _resolution("%(kind)s")
+SPEND_STOPPED = _resolution("'spend'", _STOPPED)
+"""Charges in full what would be settled if its login, or analyst, were not stopped: its outcome is not told."""
+
+
+def _recent(period: str) -> str:
+    """Whether a failure lies within the length of an account's period."""
+    return f"""CASE {period}
+        WHEN 'day' THEN failure.failed_at > who.now_at - interval '24 hours'
+        WHEN 'week' THEN failure.failed_at > who.now_at - interval '168 hours'
+        WHEN 'month' THEN failure.failed_at > who.now_at - interval '720 hours'
+        ELSE true
+    END"""
+
+
+FAIL = f"""
+WITH who AS (
+    SELECT opening.account, kept.login, own.period AS account_period, acting.period AS login_period,
+        GREATEST(own.seen_at, acting.seen_at, clock_timestamp()) AS now_at
+    FROM dpproxy_ledger.entry AS opening
+    JOIN dpproxy_ledger.held AS kept ON kept.reservation = opening.reservation
+    JOIN dpproxy_ledger.account AS own ON own.name = opening.account
+    JOIN dpproxy_ledger.account AS acting ON acting.name = kept.login
+    WHERE opening.reservation = %(id)s AND opening.own AND opening.stage = 0
+),
+before AS (
+    SELECT COALESCE(bool_or({_stops("who.login", "who.account")}), false) AS stopped,
+        count(*) FILTER (
+            WHERE failure.login = who.login AND failure.kind = %(failed)s AND {_recent("who.login_period")}
+        ) AS of_login,
+        count(*) FILTER (
+            WHERE failure.account = who.account AND failure.kind = %(failed)s AND {_recent("who.account_period")}
+        ) AS of_account
+    FROM who JOIN dpproxy_ledger.failure ON failure.cleared_at IS NULL AND failure.told
+        AND (failure.login = who.login OR failure.account = who.account)
+)
+INSERT INTO dpproxy_ledger.failure (
+    reservation, failed_at, login, account, kind, told, stops_login, stops_account, sealed
+)
+SELECT %(id)s, who.now_at, who.login, who.account, %(failed)s, NOT before.stopped,
+    NOT before.stopped AND before.of_login + 1 >= %(most)s, NOT before.stopped AND before.of_account + 1 >= %(most)s,
+    %(sealed)s::bytea
+FROM who, before
+"""
+"""Notes a failure. Accounts are locked, so that no two see the same number before them."""
+
+TOLD = "SELECT told FROM dpproxy_ledger.failure WHERE reservation = %(id)s"
 
 FLUSH = """
 INSERT INTO dpproxy_ledger.flushed (session, at) VALUES (pg_backend_pid(), clock_timestamp())

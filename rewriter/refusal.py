@@ -16,8 +16,9 @@ class Meaning:
 
 CATALOGUE: Mapping[str, Meaning] = {
     "PV001": Meaning(
-        "The privacy budget does not cover the query, or is frozen.",
-        "Ask for fewer aggregates or lower LIMIT; `SELECT * FROM dpproxy.budget` shows what is left and until when.",
+        "The privacy budget does not cover the query, or is frozen; or too many statements have failed at the backend.",
+        "Ask for fewer aggregates or lower LIMIT; `SELECT * FROM dpproxy.budget` shows what is left and until when. "
+        "After failures the data owner has to look.",
     ),
     "PV010": Meaning(
         "The result would have rows of a private table, or groups that are single rows.",
@@ -100,7 +101,7 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "PV090": Meaning(
         "The backend failed; the reason is withheld because it may depend on private data. The charge stays.",
-        "Simplify expressions and conditions, or ask the data owner.",
+        "Simplify expressions and conditions, or ask the data owner, who has to look after three failures.",
     ),
     "0A000": Meaning(
         "A statement or a construct that dpproxy does not support.",

@@ -23,3 +23,5 @@ GRANT UPDATE (verifier) ON dpproxy_ledger.analyst TO dpproxy_ledger;
 GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.flushed, dpproxy_ledger.policy TO dpproxy_ledger;
 
 GRANT SELECT, INSERT, UPDATE ON dpproxy_ledger.refusal, dpproxy_ledger.refusal_shape TO dpproxy_ledger;
+
+GRANT SELECT, INSERT, UPDATE (sealed, cleared_at, cleared_by) ON dpproxy_ledger.failure TO dpproxy_ledger;

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Literal, Protocol, Self, TypeVar
 from uuid import UUID
 
 import numpy as np
@@ -27,6 +27,8 @@ log = logging.getLogger("dpproxy.backends.base")
 
 Result = TypeVar("Result")
 Held = TypeVar("Held")
+MOST_OF_MESSAGE = 2000
+"""Characters of an engine's message that are kept for the owner."""
 Row = tuple[str | None, ...]
 """One row of a public table, each value as PostgreSQL reads it."""
 
@@ -35,10 +37,19 @@ class BackendUnavailable(Exception):
     """The backend was not reached: nothing ran, nothing is charged. The text names no data."""
 
 
-class BackendError(Exception):
-    """The backend was reached and failed. Its message is withheld: it may depend on private data (PV090)."""
+FailureKind = Literal["failed", "stopped", "undefined", "changed"]
+"""failed: the backend raised; stopped: it ran into its time-out, out of memory, or was lost; undefined: it knows no
+such table or column; changed: a key that the query rests on is no longer there."""
 
-    def __init__(self) -> None:
+
+class BackendError(Exception):
+    """The backend was reached and failed. Its message is withheld: it may depend on private data (PV090).
+
+    `message`: for the owner alone, and no part of the error's text.
+    """
+
+    def __init__(self, kind: FailureKind = "failed", message: str = "") -> None:
+        self.kind, self.message = kind, message
         super().__init__("the backend could not run this query")
 
 
@@ -58,7 +69,7 @@ class Cancellation:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cancelled = False
+        self._cancelled = self._timed_out = False
         self._hooks: list[Callable[[], None]] = []
 
     @property
@@ -66,10 +77,16 @@ class Cancellation:
         """Whether `cancel` was called."""
         return self._cancelled
 
-    def cancel(self) -> None:
+    @property
+    def timed_out(self) -> bool:
+        """Whether it was time that ran out, and no client that cancelled before."""
+        return self._timed_out
+
+    def cancel(self, *, timed_out: bool = False) -> None:
         """Raises the flag and runs the hooks, once."""
         with self._lock:
             hooks, self._hooks = self._hooks, []
+            self._timed_out = self._timed_out or (timed_out and not self._cancelled)
             self._cancelled = True
         for hook in hooks:
             hook()
@@ -348,20 +365,29 @@ class Backend(Protocol):
         """Closes all connections."""
 
 
-def masked(cancellation: Cancellation, run: Callable[[], Result]) -> Result:
+def masked(
+    cancellation: Cancellation,
+    run: Callable[[], Result],
+    kind_of: Callable[[Exception], FailureKind] = lambda error: "failed",
+) -> Result:
     """The result of `run`. Every failure is raised as BackendError or Cancelled, outside of the handler,
-    so that neither text nor cause nor context of the original goes along; the owner's log has its type alone."""
+    so that neither cause nor context of the original goes along; the owner's log has its type alone.
+
+    `kind_of`: the kind of an engine's error. A BackendError of `run` is no effect of a cancellation.
+    """
     result: list[Result] = []
-    failed = ""
+    failed, raised, ours = "", BackendError(), False
     try:
         result.append(run())
+    except BackendError as error:
+        failed, raised, ours = type(error).__name__, BackendError(error.kind, error.message), True
     except Exception as error:
-        failed = type(error).__name__
-    if cancellation.cancelled:
+        failed, raised = type(error).__name__, BackendError(kind_of(error), str(error)[:MOST_OF_MESSAGE])
+    if cancellation.cancelled and not ours:
         raise Cancelled
     if not result:
         log.warning("a query failed at the backend: %s", failed)
-        raise BackendError
+        raise raised
     return result[0]
 
 

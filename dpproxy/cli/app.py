@@ -35,6 +35,7 @@ from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, confi
 from dpproxy.deployment.workers import Workers
 from dpproxy.owner import analysts, keys
 from dpproxy.owner import backup as owner_backup
+from dpproxy.owner import failures as owner_failures
 from dpproxy.owner import find as owner_find
 from dpproxy.owner.advise import Wishes
 from dpproxy.owner.init import domains as init_domains
@@ -413,6 +414,29 @@ def publish(
     """Pay once for an answer that everybody may read from then on, as the table published.NAME."""
     with reported():
         cli_published.publish(configured(config), name, sql, refresh, analyst)
+
+
+@app.command()
+def failures(
+    clear: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The failures of this login or analyst count no more."),
+    ] = None,
+    clear_all: Annotated[bool, typer.Option("--clear-all", help="All failures count no more.")] = False,
+    config: ConfigFile = HERE,
+    json: Json = False,
+) -> None:
+    """Show statements that failed at the backend, or clear them.
+
+    Three stop a login or an analyst until they are cleared. The backend's messages may hold values of rows.
+    """
+    if clear is not None and clear_all:
+        raise typer.BadParameter("give a name or --clear-all")
+    with reported():
+        if clear is not None or clear_all:
+            owner_failures.clear(configured(config), clear)
+        else:
+            owner_failures.show(configured(config), as_json=json)
 
 
 @key.command("rotate")

@@ -1,5 +1,5 @@
-"""The console's routes: a login, seven pages, metrics and health. A button has the configuration read again; nothing
-else changes anything."""
+"""The console's routes: a login, eight pages, metrics and health. A button has the configuration read again, others
+clear failures of the backend; nothing else changes anything."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from dpproxy.console.guard import SecurityMiddleware
 from dpproxy.console.sources import Part, Sources
 from dpproxy.console.tickets import SECONDS, Ticket, Tickets
 from dpproxy.deployment.control import RELOAD, NoServer, tell
+from dpproxy.owner.failures import BY_CONSOLE
 from dpproxy.server.login_throttle import Throttle
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ PAGES: Mapping[str, tuple[str, Page]] = {
     "/": ("Accounts", pages.accounts),
     "/releases": ("Releases", pages.releases),
     "/refusals": ("Refusals", pages.refusals),
+    "/failures": ("Failures", pages.failures),
     "/limits": ("Limits", pages.limits),
     "/columns": ("Columns", pages.columns),
     "/guarantee": ("Guarantee", guarantees),
@@ -99,6 +101,7 @@ class _Console:
             Route("/login", self._log_in, methods=["POST"]),
             Route("/logout", self._log_out, methods=["POST"]),
             Route("/reload", self._reload, methods=["POST"]),
+            Route("/failures/clear", self._clear, methods=["POST"]),
             Route("/metrics", self._metrics),
             Route("/healthz", self._alive),
             Route("/readyz", self._ready),
@@ -122,11 +125,9 @@ class _Console:
 
     async def _reload(self, request: Request) -> Response:
         """The same as `dpproxy reload`, by the owner alone; the page says why it failed."""
-        ticket, sent = await self._ticket(request), await _form_of(request)
-        if sent is None or ticket is None or not self._tickets.sent_by(ticket, sent.get("token", "")):
-            return PlainTextResponse(_NOT_YOURS, 403)
-        if ticket.role != OWNER:
-            return PlainTextResponse("An auditor changes nothing.\n", 403)
+        ticket, _, refused = await self._owners(request)
+        if ticket is None:
+            return refused
         try:
             failure = await run_in_threadpool(tell, self._sources.config, RELOAD)
         except NoServer as error:
@@ -137,6 +138,24 @@ class _Console:
             else (200, "The policy of the file is in force.")
         )
         return await self._shown("/health", ticket, {}, told=told, status=status)
+
+    async def _clear(self, request: Request) -> Response:
+        """The same as `dpproxy failures --clear`, by the owner alone: of one account, or of all."""
+        ticket, sent, refused = await self._owners(request)
+        if ticket is None:
+            return refused
+        account = None if "all" in sent else sent.get("account", "")
+        cleared = await run_in_threadpool(self._sources.ledger.failures.clear, account, BY_CONSOLE)
+        told = "1 failure was cleared." if cleared == 1 else f"{cleared} failures were cleared."
+        return await self._shown("/failures", ticket, {}, told=told)
+
+    async def _owners(self, request: Request) -> tuple[Ticket | None, Mapping[str, str], Response]:
+        """The owner's ticket and form; for anybody else no ticket, and the refusal."""
+        ticket, sent = await self._ticket(request), await _form_of(request)
+        if sent is None or ticket is None or not self._tickets.sent_by(ticket, sent.get("token", "")):
+            return None, {}, PlainTextResponse(_NOT_YOURS, 403)
+        refused = PlainTextResponse("An auditor changes nothing.\n", 403)
+        return (ticket if ticket.role == OWNER else None), sent, refused
 
     async def _shown(
         self, path: str, ticket: Ticket, query: Mapping[str, str], *, told: str = "", status: int = 200

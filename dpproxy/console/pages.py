@@ -22,6 +22,7 @@ from dpproxy.owner.accounts import account_named, charged, in_words, meaning, se
 from dpproxy.owner.check import classes, limits_of, rows_per_unit, shown_name
 from dpproxy.owner.check_warnings import warnings
 from dpproxy.owner.exceedance_plot import Curve
+from dpproxy.owner.failures import shown as shown_failure
 from dpproxy.owner.limit_drift import drift
 from dpproxy.owner.simulation import PARTS, Tried, days_of, panels_of, refused, soonest, try_budgets
 
@@ -36,6 +37,8 @@ MOST_SHAPES = 30
 """Most frequent shapes of refused statements that are shown."""
 MOST_REFUSED = 200
 """Accounts and codes with most refusals that are shown."""
+MOST_FAILURES = 200
+"""Latest failures of the backend that are shown."""
 MOST_ACCOUNTS = 200
 """Accounts that are shown."""
 MOST_ASKED = 200
@@ -125,6 +128,21 @@ def releases(sources: Sources, query: Mapping[str, str]) -> Context:
         else [(name, *_activity([one])) for name, one in by_account.items()],
         "most": MOST_ACCOUNTS,
         "days": DAYS,
+    }
+
+
+def failures(sources: Sources, query: Mapping[str, str]) -> Context:
+    """What failed at the backend, whom it has stopped, and whose failures can be cleared; no message of the backend."""
+    rows, stopped = sources.ledger.failures.all(MOST_FAILURES), sources.ledger.failures.stopped()
+    uncleared = {name for row in rows if row.cleared_at is None for name in (row.login, row.account)}
+    names = sorted({*uncleared, *stopped.logins, *stopped.analysts})
+    return {
+        "rows": [(*shown_failure(row), row.asked) for row in rows],
+        "whose": [
+            (name, name.removeprefix("analyst:"), name in (*stopped.logins, *stopped.analysts))
+            for name in names
+        ],
+        "most": MOST_FAILURES,
     }
 
 

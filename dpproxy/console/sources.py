@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from threading import Lock
 from time import monotonic
 
+from budget.account import LedgerError
 from dpproxy.config.sections import Config
 from dpproxy.deployment.service import BoundConfig, Service
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
+from dpproxy.telemetry.metrics import page_of_stopped
 
 CONSOLE = "console"
 """What the console's secret is derived for."""
@@ -77,7 +80,7 @@ class Sources:
             service.ledger,
             Probe(looks),
             service.secrets(CONSOLE),
-            metrics,
+            None if metrics is None else partial(_with_stopped, metrics, service.ledger),
             workers,
             datetime.now(UTC),
             service.texts,
@@ -92,6 +95,14 @@ class Sources:
     def config(self) -> Config:
         """The configuration."""
         return self.checked.config
+
+
+def _with_stopped(page: Callable[[], bytes], ledger: RollbackGuardedLedger) -> bytes:
+    """The metrics, with what the ledger knows; without that where it cannot be reached."""
+    with suppress(LedgerError):
+        stopped = ledger.failures.stopped()
+        return page() + page_of_stopped(len(stopped.logins), len(stopped.analysts))
+    return page()
 
 
 def _failure(look: Callable[[], object]) -> str:

@@ -23,7 +23,10 @@ from rewriter.refusal import Refusal
 
 _SECRET = ("url",)
 """Keys whose values may hold a password."""
-_COUNTED = ("dpproxy_answers", "dpproxy_refusals", "dpproxy_releases", "dpproxy_charged_units")
+_COUNTED = (
+    *("dpproxy_answers", "dpproxy_refusals", "dpproxy_releases", "dpproxy_charged_units"),
+    "dpproxy_backend_failures",
+)
 _SECTIONS = ("server", "backend", "front", "ledger", "privacy", "budget", "audit")
 
 
@@ -53,14 +56,18 @@ class Owner:
         return verifier is not None and verifier.holds(password)
 
     def show(self, subject: str) -> Rows:
-        """STATS, POOLS, BUDGETS, LIMITS, CONFIG or VERSION; raises Refusal for any other."""
+        """STATS, POOLS, BUDGETS, LIMITS, FAILURES, CONFIG or VERSION; raises Refusal for any other."""
         match subject:
             case "STATS":
                 return Rows("SHOW", ("counter", "of", "value"), [*self._stats()])
             case "POOLS":
                 return Rows("SHOW", ("pool", "used", "most"), [*self._pools()])
-            case "BUDGETS" | "LIMITS":
-                names, rows = (_BUDGET, self._budgets) if subject == "BUDGETS" else (_LIMIT, self._limits)
+            case "BUDGETS" | "LIMITS" | "FAILURES":
+                names, rows = {
+                    "BUDGETS": (_BUDGET, self._budgets),
+                    "LIMITS": (_LIMIT, self._limits),
+                    "FAILURES": (_FAILURE, self._failures),
+                }[subject]
                 try:
                     return Rows("SHOW", names, [*rows()])
                 except LedgerError:
@@ -119,7 +126,19 @@ class Owner:
             frozen = "yes" if row.frozen else "no"
             yield f"{row.time:%Y-%m-%d %H:%M:%S}", account, *amounts, limit.period, limit.mode, frozen
 
+    def _failures(self) -> Iterator[tuple[str | None, ...]]:
+        """Without questions and the backend's messages, which may hold values of rows."""
+        for row in self._ledger.failures.all(_MOST_FAILURES):
+            stops = [who for who, yes in (("login", row.stops_login), ("analyst", row.stops_account)) if yes]
+            who = (row.login.removeprefix("analyst:"), row.account.removeprefix("analyst:"))
+            cleared = None if row.cleared_at is None else f"{row.cleared_at:%Y-%m-%d %H:%M:%S}"
+            told = "yes" if row.told else "no"
+            ended = (cleared, row.cleared_by)
+            yield f"{row.at:%Y-%m-%d %H:%M:%S}", *who, row.kind, told, " and ".join(stops) or None, *ended
 
+
+_MOST_FAILURES = 1000
+_FAILURE = ("failed_at", "login", "analyst", "kind", "told", "stops", "cleared_at", "cleared_by")
 _LIMIT = ("since", "account", "information", "calls", "epsilon", "period", "mode", "frozen")
 _BUDGET = ("account", "unit", "limit", "used", "reserved", "left", "period", "refreshes_at", "mode", "frozen")
 

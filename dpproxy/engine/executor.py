@@ -20,6 +20,7 @@ from dpproxy.engine.brake import Brake, ShownPrices
 from dpproxy.engine.climb import Climb, climbs
 from dpproxy.engine.epochs import EpochClock
 from dpproxy.engine.explain import Explained, as_json, as_text
+from dpproxy.engine.failures import Failures
 from dpproxy.engine.implied import ImpliedAnswer
 from dpproxy.engine.optimizer import plan_release
 from dpproxy.engine.options import (
@@ -86,8 +87,17 @@ class QueryEngine:
         self.epochs = EpochClock(config.privacy.epoch, ledger.epochs, ledger.origins, begin, epoch)
         self._accounts = PayingAccounts(config, ledger.accounts, ledger.memberships)
         self._prices = ShownPrices()
-        texts = SealedTexts(*keys.all) if config.audit.statements else None
-        self._purchases = Purchases(backend, ledger, self._secrets, texts, generation, planner.rows)
+        texts = SealedTexts(*keys.all)
+        self._purchases = Purchases(
+            backend,
+            ledger,
+            self._secrets,
+            texts if config.audit.statements else None,
+            generation,
+            planner.rows,
+            Failures(backend, ledger, planner.policy, texts),
+            self._accounts.own,
+        )
         self._repeats = Repeats(planner, ledger)
 
     def classify(self, text: str) -> Verdict:

@@ -19,6 +19,7 @@ class PayingAccounts:
         self._config, self._accounts, self._memberships = config, accounts, memberships
         self._by_group = bool(config.budget.teams_by_group)
         self._chains: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        self._own: dict[str, str] = {}
 
     def chain(self, analyst: str) -> list[str]:
         """The accounts that pay for an analyst, their own first; raises LedgerError."""
@@ -29,6 +30,14 @@ class PayingAccounts:
                 seed(self._accounts, self._memberships, self._config, link)
             self._chains[analyst, joined] = [link.account for link in links]
         return self._chains[analyst, joined]
+
+    def own(self, name: str) -> str:
+        """The account of a login, which others' questions are not paid from; raises LedgerError."""
+        if name not in self._own:
+            link = self._config.budget.chain(name)[0]
+            seed(self._accounts, self._memberships, self._config, link)
+            self._own[name] = link.account
+        return self._own[name]
 
 
 def seed(accounts: Accounts, memberships: Memberships, config: Config, link: AccountLimit) -> None:

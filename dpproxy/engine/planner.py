@@ -331,7 +331,7 @@ class Planner:
     """Plans statements under one policy; everything is cached by text (and bound values), nothing depends on data."""
 
     def __init__(self, policy: Policy, front: Front, dialect: Engine) -> None:
-        self._policy = policy
+        self.policy = self._policy = policy
         self._front = front
         self._dialect = dialect
         guarded = [t.name.lower() for t in policy.tables.values() if not t.in_front]

@@ -29,6 +29,7 @@ from budget.account import (
 )
 from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
 from dpproxy.engine import refusals
+from dpproxy.engine.failures import Failures
 from dpproxy.engine.implied import (
     NOTHING,
     ImpliedAnswer,
@@ -67,7 +68,7 @@ class Purchases:
 
     `secrets`: what the releases of an epoch are made with; `texts`: what seals the texts of answered statements for the
     ledger, None where it keeps none; `generation`: of the policy that all is planned under; `rows`: runs a query over
-    constants at the front.
+    constants at the front; `failures`: charges what raised; `login`: gives the account of a login.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class Purchases:
         texts: SealedTexts | None,
         generation: Generation,
         rows: Rows,
+        failures: Failures,
+        login: Callable[[str], str],
     ) -> None:
         self._backend, self._ledger, self._texts = backend, ledger, texts
         self._generation, self._rows = generation, rows
-        self._secrets = secrets
+        self._secrets, self._failures, self._login = secrets, failures, login
 
     def results(
         self,
@@ -367,8 +370,14 @@ class Purchases:
                     stream = None if plan.stream is None else streams[plan.stream]
                     stored = None if plan.release_key in new else self._ledger.stored(plan.release_key)
                     if stored is None:
-                        released = self._release(plan, slot, reservation, request, stream, secrets)
-                        answer, cost = released.dump(), charge(released.cost)
+                        try:
+                            released = self._release(plan, slot, reservation, request, stream, secrets)
+                            answer, cost = released.dump(), charge(released.cost)
+                        except Exception as error:
+                            unsettled.remove(reservation)
+                            request.paid.take(reservation.at_most)
+                            self._failures.charge(request, reservation, error)
+                            raise
                     else:
                         answer, cost = stored
                         released = ReleasedTable.load(answer)
@@ -418,6 +427,7 @@ class Purchases:
                 looking=bool(streams),
                 attributed=request.attributed,
                 generation=self._generation,
+                login=self._login(request.login or request.analyst),
             )
         )
 
@@ -450,15 +460,19 @@ class Purchases:
         try:
             with request.stages.during("release"):
                 return continued.release(fetch, noise)
-        except ValueError:
-            raise BackendError from None
+        except ValueError as error:
+            raise BackendError(message=str(error)) from None
 
     def _settle(
         self, plan: ReleasePlan, reservation: Reservation, settlement: Settlement, request: QueryRequest
     ) -> ReleasedTable:
         """Commits cost and answer together. If another process has stored the release, its answer is returned."""
-        with request.stages.during("settle"):
-            settled = self._ledger.settle(reservation, settlement)
+        try:
+            with request.stages.during("settle"):
+                settled = self._ledger.settle(reservation, settlement)
+        except Frozen:
+            request.paid.take(reservation.at_most)
+            raise
         request.paid.take(settled.charged)
         result = plan.shown(ReleasedTable.load(settled.answer))
         return replace(result, lowered=plan.lowered, charged=settled.charged, left=settled.left)

@@ -67,7 +67,7 @@ def translated() -> Iterator[None]:
             "PV090",
             "the backend could not run this query; details are withheld because they may depend on private data",
             hint="Simplify expressions and conditions, or ask the data owner, whose log has the kind of the error; "
-            "the reserved budget stays charged.",
+            "the reserved budget stays charged. After three failures in a period the data owner has to look.",
         ) from None
     except Cancelled:
         raise Refusal(
@@ -183,7 +183,15 @@ def price_first(needed: str, left: str, minutes: int, least: str) -> Refusal:
 
 
 def frozen(error: Frozen) -> Refusal:
-    """PV001: the owner has stopped the account, or a shared one."""
+    """PV001: the owner has stopped the account, or a shared one; or failures have stopped the login or the analyst."""
+    if error.reason == "failures":
+        return Refusal(
+            "PV001",
+            "too many statements of this login or analyst have failed at the backend: "
+            "nothing new is answered until the data owner has looked",
+            hint="Paid answers of this epoch can still be replayed. Ask the data owner, who clears failures by "
+            "dpproxy failures or at the console.",
+        )
     whose = "this privacy budget is frozen" if error.own else "a shared budget is frozen"
     return Refusal(
         "PV001",

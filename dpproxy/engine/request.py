@@ -32,6 +32,7 @@ class QueryRequest:
         kept: by their lasting keys, the private choices of a published answer, which its refreshes use again; those
             of this execution are added. None where nothing is published.
         replays: by request key, the stored answers that the execution has replayed, where no other would do as well.
+        login: who is logged in, and may act for the analyst; "" for the analyst.
     """
 
     text: str
@@ -48,6 +49,7 @@ class QueryRequest:
     planned: Prepared | None = None
     kept: dict[bytes, Choice] | None = None
     replays: dict[bytes, bytes] = field(default_factory=dict)
+    login: str = ""
 
 
 @dataclass(frozen=True)

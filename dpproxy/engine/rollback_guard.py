@@ -12,6 +12,7 @@ from uuid import UUID
 
 from budget.account import (
     AnotherLedger,
+    FailureKind,
     LedgerOlder,
     LedgerUnavailable,
     OwnedMeasure,
@@ -86,7 +87,7 @@ class RollbackGuardedLedger:
         self.accounts, self.analysts, self.epochs = ledger.accounts, ledger.analysts, ledger.epochs
         self.high_water, self.origins = ledger.high_water, ledger.origins
         self.generations, self.memberships = ledger.generations, ledger.memberships
-        self.approvals = ledger.approvals
+        self.approvals, self.failures = ledger.approvals, ledger.failures
         self.publications, self.refusals = ledger.publications, ledger.refusals
         self.single_flight = ledger.single_flight
         self.stored, self.stream, self.recover = ledger.stored, ledger.stream, ledger.recover
@@ -114,8 +115,8 @@ class RollbackGuardedLedger:
 
         LedgerUnavailable where it cannot be written: the answer is stored, and nothing may leave.
         """
-        settled = self._ledger.settle(reservation, settlement)
         mark = self._marks.pop(reservation.id, None)
+        settled = self._ledger.settle(reservation, settlement)
         self._wait_for(mark or self._marker.ask())
         self._covered.add((reservation.account, settlement.request_key))
         return settled
@@ -124,6 +125,12 @@ class RollbackGuardedLedger:
         """As the ledger's."""
         self._ledger.spend(reservation)
         self._marks.pop(reservation.id, None)
+
+    def fail(self, reservation: Reservation, kind: FailureKind, sealed: bytes | None) -> None:
+        """As the ledger's; where no answer could leave, LedgerUnavailable, as of `settle`."""
+        mark = self._marks.pop(reservation.id, None)
+        self._ledger.fail(reservation, kind, sealed)
+        self._wait_for(mark or self._marker.ask())
 
     def replay(self, account: str, request_key: bytes, attributed: str = "") -> bytes | None:
         """As the ledger's, but only after a mark covers the answer."""

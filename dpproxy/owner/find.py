@@ -86,11 +86,13 @@ def _in_labels(
 
 def _in_texts(config: Config, search: LedgerSearch, values: Sequence[str]) -> Iterator[tuple[str, int]]:
     texts = SealedTexts(*load_keys(config.path(config.privacy.key_file), may_make=False).all)
-    for account, release_key, sealed in search.sealed():
-        text = texts.open(sealed, account, release_key) or ""
+    told = [("texts of statements", *one) for one in search.sealed()]
+    told += [("messages of the backend", who, id.bytes, sealed) for who, id, sealed in search.messages()]
+    for what, account, key, sealed in told:
+        text = texts.open(sealed, account, key) or ""
         for number, value in enumerate(values):
             if stands_in(value, text):
-                yield "ledger: texts of statements", number
+                yield f"ledger: {what}", number
 
 
 def _files(config: Config) -> Iterator[Path]:

@@ -26,6 +26,10 @@ HELP = (
     ("SHOW POOLS", "sessions and slots of the backend in use"),
     ("SHOW BUDGETS", "accounts, in units"),
     ("SHOW LIMITS", "the limits that each account has had, and since when"),
+    (
+        "SHOW FAILURES",
+        "statements that failed at the backend, without its messages: dpproxy failures has them",
+    ),
     ("SHOW PLANS", "what is remembered of statements, by process"),
     ("SHOW CONFIG", "settings; those of which reloadable is yes are changed by RELOAD"),
     ("SHOW VERSION", "version of dpproxy"),
@@ -35,7 +39,7 @@ HELP = (
     ("KILL id", "end a session; what its statement has cost stays charged"),
     ("SHUTDOWN", "answer what runs, then end; also DRAIN"),
 )
-AUDITED = frozenset(["HELP", "STATS", "POOLS", "BUDGETS", "LIMITS", "PLANS", "CONFIG", "VERSION"])
+AUDITED = frozenset(["HELP", "STATS", "POOLS", "BUDGETS", "LIMITS", "FAILURES", "PLANS", "CONFIG", "VERSION"])
 """What an auditor is shown."""
 _TEXT_OID = 25
 _STATUSES = (
@@ -64,7 +68,7 @@ class Administration(Protocol):
         """Whether it is the password of a role; False where there is none."""
 
     def show(self, subject: str) -> Rows:
-        """STATS, POOLS, BUDGETS, LIMITS, CONFIG or VERSION; raises Refusal for any other."""
+        """STATS, POOLS, BUDGETS, LIMITS, FAILURES, CONFIG or VERSION; raises Refusal for any other."""
 
     def tell(self, word: str) -> None:
         """Has the owner process reload, pause, resume or shut down; raises Refusal with the reason why it has not."""

@@ -63,7 +63,8 @@ class PaddedTurns:
 
         `since`: when its statement arrived, by the loop's clock; ticks count from there, or from when its turn came.
         `waiting`: ends work whose turn has not come. Later it is not asked: whether work was over at a moment that a
-        client chooses would show in what it has cost. `stop`: called at the time-out, ends the work and answers for it.
+        client chooses would show in what it has cost. `stop`: called at the time-out, ends the work and answers for it
+        where nothing of it is to be noted first.
         `failed`: whether a result says that private rows were read in vain, which leaves at the time-out, too.
         """
         place = self._places.setdefault(login, asyncio.Lock())

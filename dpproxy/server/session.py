@@ -410,8 +410,10 @@ class Session:
                 return self._call(job, cancellation, stages, paid)
 
         def stop() -> None:
-            self._cancel_quietly(cancellation)
-            self._finished(job, Refusal("57014", TIMED_OUT))
+            self._cancel_quietly(cancellation, timed_out=True)
+            # A time-out at the backend is told once the ledger has it, as the job's own outcome.
+            if not stages.passed("fetch"):
+                self._finished(job, Refusal("57014", TIMED_OUT))
 
         begun, pauses = loop.time(), iter(_PAUSES)
 
@@ -436,6 +438,10 @@ class Session:
             future.add_done_callback(lambda done: over(done.result()))
 
         def over(outcome: object) -> None:
+            # No answer leaves behind the last tick.
+            late = padded is not None if not isinstance(outcome, Refusal) else outcome.code == "57014"
+            if cancellation.timed_out and late:
+                outcome = Refusal("57014", TIMED_OUT)
             again = isinstance(outcome, PolicyReloaded) and not outcome.shown
             if again and loop.time() < begun + _RELOAD_SECONDS:
                 # Without a thread meanwhile: what is paid is replayed while nothing is bought.
@@ -446,7 +452,7 @@ class Session:
         seconds, most = self._seconds_for(job), self._services.statement_timeout
         timer: asyncio.TimerHandle | None
         if padded is None:
-            timer = loop.call_later(seconds, self._interrupt, TIMED_OUT)
+            timer = loop.call_later(seconds, stop)
             tells = isinstance(job, Step) and wanted(job.settings)
             teller = ProgressNotifier(stages, self._notice) if tells else None
             self._running = _Running(job, cancellation, planning, timer, teller)
@@ -535,6 +541,7 @@ class Session:
             paid,
             self._services.watcher,
             job.planned if isinstance(job, Step) else None,
+            login=self.analyst,
         )
 
     def _last_release_of(self, who: str) -> LastRelease:
@@ -575,9 +582,9 @@ class Session:
             self._cancel_quietly(running.cancellation)
             self._finished(running.job, Refusal("57014", message))
 
-    def _cancel_quietly(self, cancellation: Cancellation) -> None:
+    def _cancel_quietly(self, cancellation: Cancellation, *, timed_out: bool = False) -> None:
         try:
-            cancellation.cancel()
+            cancellation.cancel(timed_out=timed_out)
         except Exception as error:
             _log_without_text(error)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -22,6 +22,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from budget.account import FailureKind
 from budget.units import units
 from dpproxy.telemetry.observer import Observer, StatementEnd, catalogued
 from dpproxy.telemetry.stages import STAGES, Stage
@@ -63,6 +64,15 @@ class Metrics(Observer):
             ),
             ("information", "calls"),
         )
+        self._failures = _labelled(
+            Counter(
+                "dpproxy_backend_failures",
+                "Statements that failed at the backend, or were stopped there.",
+                ["kind"],
+                registry=registry,
+            ),
+            get_args(FailureKind),
+        )
         self._statements = Histogram(
             "dpproxy_statement_seconds",
             "From a private statement's start to its answer or refusal.",
@@ -102,6 +112,10 @@ class Metrics(Observer):
         if statement.seconds is not None:
             self._statements.observe(statement.seconds)
 
+    def failed(self, kind: FailureKind) -> None:
+        """Counts a failure of the backend."""
+        self._failures[kind].inc()
+
     def session(self, change: int) -> None:
         """So many sessions more, or fewer."""
         self._sessions.inc(change)
@@ -114,6 +128,17 @@ class Metrics(Observer):
 def page_of(metrics: Metrics) -> bytes:
     """The metrics of this process, in Prometheus' text format."""
     return generate_latest(metrics.registry)
+
+
+def page_of_stopped(logins: int, analysts: int) -> bytes:
+    """How many are stopped by failures of the backend, which the ledger knows for all proxies."""
+    registry = CollectorRegistry()
+    told = Gauge(
+        "dpproxy_stopped", "Who gets nothing new before the owner has looked.", ["who"], registry=registry
+    )
+    told.labels("login").set(logins)
+    told.labels("analyst").set(analysts)
+    return generate_latest(registry)
 
 
 def page_of_all(folder: Path) -> bytes:

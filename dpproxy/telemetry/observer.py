@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from budget.account import Charge
+from budget.account import Charge, FailureKind
 from rewriter.refusal import CATALOGUE
 
 
@@ -52,6 +52,9 @@ class Observer:
     def ended(self, statement: StatementEnd) -> None:
         """A private statement was answered, or any statement refused."""
 
+    def failed(self, kind: FailureKind) -> None:
+        """A statement has failed at the backend."""
+
     def session(self, change: int) -> None:
         """So many sessions more, or fewer."""
 
@@ -70,6 +73,11 @@ class Watchers(Observer):
         """Tells all."""
         for one in self._watchers:
             one.ended(statement)
+
+    def failed(self, kind: FailureKind) -> None:
+        """Tells all."""
+        for one in self._watchers:
+            one.failed(kind)
 
     def session(self, change: int) -> None:
         """Tells all."""

@@ -193,6 +193,11 @@ MAKE = {
 """What `make TARGET` calls, and the test that runs the same code to a small extent."""
 
 ELSEWHERE = (
+    (
+        "docs/budget.md",
+        "dpproxy failures.*",
+        "tests/dpproxy/deployment/test_failures.py::test_three_failures_stop_until_the_owner_has_looked",
+    ),
     ("README.md", r"psql .*", "tests/docs/test_readme.py::test_psql"),
     (
         "README.md",

@@ -7,9 +7,11 @@ import json
 import re
 from pathlib import Path
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from budget.schema import MIGRATIONS
 from dpproxy.console.app import PAGES
-from dpproxy.telemetry.metrics import Metrics
+from dpproxy.telemetry.metrics import Metrics, page_of_stopped
 from dpproxy.telemetry.observer import ChargeTally, StatementEnd
 from dpproxy.telemetry.stages import STAGES
 from dpproxy.telemetry.statement_log import StatementLog
@@ -26,7 +28,8 @@ def test_every_page_is_named() -> None:
 def test_every_metric_is_named_with_its_label() -> None:
     named = set(re.findall(r"`(dpproxy_\w+(?:\{\w+\})?)`", PAGE.partition("## Metrics")[2]))
     there = set()
-    for family in Metrics(1).registry.collect():
+    of_the_ledger = text_string_to_metric_families(page_of_stopped(0, 0).decode())
+    for family in (*Metrics(1).registry.collect(), *of_the_ledger):
         name = f"{family.name}_total" if family.type == "counter" else family.name
         labels = {label for sample in family.samples for label in sample.labels if label != "le"}
         there.add(name + "".join(f"{{{label}}}" for label in labels))

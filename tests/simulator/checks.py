@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,12 +13,13 @@ from uuid import UUID
 
 from budget.account import Settled, Settlement
 from budget.highwater import HighWater
+from budget.statements import MOST_FAILURES
 from dpproxy.config.highwater_file import _SLOT, _seal, mark_path
 from dpproxy.engine.request import StepResult
 from dpproxy.engine.result.released_table import ReleasedTable
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from mechanisms import randomness
-from tests.simulator.statements import LENGTHS
+from tests.simulator.statements import LENGTHS, LONG_AGO
 from tests.simulator.tables import AMOUNTS, Fields, State, Transaction, within
 from tests.simulator.world import Violation, World
 
@@ -44,6 +45,7 @@ class Ask:
     chain: Sequence[str]
     text: str
     settings: dict[str, str]
+    login: str
     epoch: str = ""
     got: list[Got] = field(default_factory=list)
     results: dict[bytes, Any] = field(default_factory=dict)
@@ -63,6 +65,8 @@ class Checks:
         """By release, the answer that was settled."""
         self._shown: dict[Any, tuple[bytes, ...]] = {}
         self._told: dict[str, dict[UUID, int]] = defaultdict(dict)
+        self._failed: Counter[tuple[str, str]] = Counter()
+        """By login and account, the failures of the backend that were told."""
         self._latest = world.now()
         self.answers = 0
 
@@ -79,6 +83,10 @@ class Checks:
                     self._moved(before, row)
             if table == "entry" and (row is None or before is not None):
                 raise Violation("an entry was changed")
+            if table == "failure" and row is not None and before is None:
+                self._fails(state, row)
+            if table == "entry" and row is not None and row["kind"] == "settle" and row["own"]:
+                self._settles(state, row)
             given_back = table == "entry" and (row or {}).get("kind") == "release"
             # An older copy does not know what was reached after it.
             if (
@@ -87,6 +95,43 @@ class Checks:
                 and any(id == (row or {})["reservation"] for _, id in self._drawn)
             ):
                 raise Violation("a reservation was given back whose noise was drawn")
+
+    def _fails(self, state: State, row: Fields) -> None:
+        """Three that are told, or thirty of the other kind, stop a login or an account, and no more are told."""
+        for column, stops in (("login", row["stops_login"]), ("account", row["stops_account"])):
+            period = state.tables["account"][row[column]]["period"]
+            since = row["failed_at"] - LENGTHS[period] if period in LENGTHS else LONG_AGO
+            found = [
+                f
+                for f in state.tables["failure"].values()
+                if f[column] == row[column] and f["kind"] == row["kind"] and f["told"]
+                if f["cleared_at"] is None and f["failed_at"] > since
+            ]
+            if row["told"] and len(found) > MOST_FAILURES[row["kind"]]:
+                raise Violation(f"one failure too many was told to {row[column]}")
+            if row["told"] and (len(found) == MOST_FAILURES[row["kind"]]) != stops:
+                raise Violation(f"{row[column]} is stopped too early or too late")
+
+    def _settles(self, state: State, entry: Fields) -> None:
+        """Nothing is answered for whoever is stopped, whenever it was asked."""
+        login = state.tables["held"][entry["reservation"]]["login"]
+        for f in state.tables["failure"].values():
+            stops = (f["stops_login"] and f["login"] == login) or (
+                f["stops_account"] and f["account"] == entry["account"]
+            )
+            if stops and f["cleared_at"] is None:
+                raise Violation(f"an answer was settled for {login}, who is stopped")
+
+    def failed(self, ask: Ask) -> None:
+        """A failure of the backend is about to be told: the ledger has it on disk."""
+        pair = f"analyst:{ask.login}", ask.chain[0]
+        self._failed[pair] += 1
+        noted = sum(
+            (f["login"], f["account"]) == pair and f["told"]
+            for f in self._server.disk.tables["failure"].values()
+        )
+        if noted < self._failed[pair] and not self._world.lost_ledgers:
+            raise Violation("a failure was told that is not noted on disk")
 
     def _moved(self, before: Fields, row: Fields) -> None:
         if row["seen_at"] < before["seen_at"] or row["seen_at"] > self._latest:

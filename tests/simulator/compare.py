@@ -33,6 +33,7 @@ from budget.ledger import Ledger
 from budget.units import UNBOUNDED
 from dpproxy.embedded.server import Embedded
 from tests.budget.conftest import PINNED
+from tests.simulator.history import limited
 from tests.simulator.server import Server, Surroundings, served
 from tests.simulator.tables import TABLES
 
@@ -42,6 +43,8 @@ EPOCHS = ("e1", "e2")
 UNTOLD = {"number", "position", "nonce", "session", "at"}
 """Columns that differ: numbers by what a rollback has taken, nonces, the sessions of PostgreSQL."""
 STEPS = 14
+FEW = {"failed": 1, "stopped": 2}
+"""So many failures stop somebody here, so that short histories have it."""
 
 
 class Still(Surroundings):
@@ -216,6 +219,7 @@ class Chosen:
             random.choice(("", "tool")),
             generation,
             random.random() < 0.05,
+            random.choice(("", "", *PERSONS)),
         )
         self._held += [(Reservation(id, chain[0], c), c) for id, c in zip(ids, charges, strict=True)]
         which = random.randrange(2)
@@ -262,7 +266,12 @@ class Chosen:
 
     def _resolve(self) -> Call:
         held, _ = self._pick()
-        which, kind = self._random.randrange(2), self._random.choice(("release", "spend", "reach", "outcome"))
+        kinds = ("release", "spend", "reach", "outcome", *["fail"] * 3)
+        which, kind = self._random.randrange(2), self._random.choice(kinds)
+        if kind == "fail":
+            failed = self._random.choice(("failed", "failed", "stopped"))
+            sealed = self._random.choice((None, b"sealed"))
+            return f"fail {held} {failed}", lambda side: side.ledgers[which].fail(held, failed, sealed)
         if kind == "outcome":
             return f"outcome {held}", lambda side: side.ledgers[which].outcome(held.id)
         return f"{kind} {held}", lambda side: getattr(side.ledgers[which], kind)(held)
@@ -285,6 +294,7 @@ class Chosen:
             ("releases", lambda side: side.ledgers[which].history.releases(account, most=5, newest=True)),
             ("latest", lambda side: side.ledgers[which].history.latest(account, 4)),
             ("verify", lambda side: side.ledgers[which].history.verify()),
+            ("failures", lambda side: [row.at for row in side.ledgers[which].failures.all(5)]),
         ]
         name, call = random.choice(calls)
         return f"{name} {account}", call
@@ -297,6 +307,7 @@ class Chosen:
             random.sample(("a", "b"), random.randrange(3)),
             BEGINS + timedelta(hours=random.randrange(99)),
         )
+        random_data, cleared = random.choice(("here", "moved")), random.choice((None, *PERSONS))
         calls: list[Call] = [
             *[("limit", lambda side: side.ledgers[which].accounts.set_limit(name, limit))] * 3,
             (
@@ -316,8 +327,9 @@ class Chosen:
             ("prune", lambda side: side.ledgers[which].epochs.prune(EPOCHS[:1])),
             ("data", lambda side: side.ledgers[which].origins.keep_to(random_data)),
             ("accept", lambda side: side.ledgers[which].origins.accept("moved")),
+            *[("clear", lambda side: side.ledgers[which].failures.clear(cleared, "the owner"))] * 2,
+            ("stopped", lambda side: side.ledgers[which].failures.stopped()),
         ]
-        random_data = random.choice(("here", "moved"))
         said, call = random.choice(calls)
         return f"{said} {name} {limit}", call
 
@@ -349,7 +361,8 @@ def compare(seed: int, other: PostgreSQL, said: Counter[str] | None = None) -> i
     try:
         for number in range(STEPS + len(steps)):
             name, call = steps[number] if number < len(steps) else chosen.step()
-            results = [_result(call, side) for side in sides]
+            with limited(FEW):
+                results = [_result(call, side) for side in sides]
             if said is not None:
                 said[f"{name.split()[0]}: {results[0][0]}"] += 1
             if results[0] != results[1]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from budget.account import Generation, LedgerError, LedgerOlder, LimitTooLow, Reservation, Settled, Settlement
 from budget.ledger import Ledger
+from budget.statements import MOST_FAILURES
 from dpproxy.backends.base import Cancellation
 from dpproxy.config.highwater_file import MarkFile
 from dpproxy.config.sections import ConfigError
@@ -17,7 +19,7 @@ from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import MarkError, RollbackGuardedLedger
 from rewriter.refusal import Refusal
 from tests.simulator.checks import KEY, Ask, Checks, Got
-from tests.simulator.parts import ANALYSTS, PINNED, STATEMENTS, Parts, SimulatedBackend
+from tests.simulator.parts import ANALYSTS, PINNED, SERVICE, STATEMENTS, Parts, SimulatedBackend
 from tests.simulator.server import served
 from tests.simulator.tables import State
 from tests.simulator.world import NONE, Actor, Faults, Process, Reached, Violation, World, simulated, world
@@ -112,7 +114,8 @@ class History:
     def run(self) -> None:
         """Runs it to its end."""
         one, random = self.world, self._random
-        with simulated(one):
+        few = {"failed": random.choice((1, 1, 3)), "stopped": random.choice((1, 3))}
+        with simulated(one), limited(few):
             one.spawn("supervisor", self._outside, self._supervise)
             for number in range(random.randrange(2, 5)):
                 self._clients += 1
@@ -183,6 +186,7 @@ class History:
     def _client(self, analyst: str) -> None:
         """Sends statements, each again until it is answered, or a few times."""
         random, one = self._random, self.world
+        login = random.choice((analyst, analyst, SERVICE))
         for _ in range(random.randrange(2, 6)):
             text, settings = random.choice(self._statements)
             for _ in range(3):
@@ -191,7 +195,7 @@ class History:
                     one.sleep(1.0)
                     continue
                 chain = [link.account for link in self._parts.config.budget.chain(analyst)]
-                ask, box = Ask(analyst, chain, text, settings), list[str]()
+                ask, box = Ask(analyst, chain, text, settings, login), list[str]()
                 cancellation = Cancellation()
                 job = one.spawn(
                     f"{analyst} at w{worker.number}",
@@ -201,7 +205,7 @@ class History:
                 job.notes = ask
                 patience = random.choice((float("inf"),) * 5 + (0.05, 0.3))
                 if not one.wait(lambda job=job: job.done, patience):  # type: ignore[misc]
-                    cancellation.cancel()
+                    cancellation.cancel(timed_out=random.random() < 0.3)
                     one.wait(lambda job=job: job.done)  # type: ignore[misc]
                 one.reached.ends[box[0] if box else "the process died"] += 1
                 if box and box[0] == "answered" and random.random() < 0.8:
@@ -217,9 +221,13 @@ class History:
             engine = worker.engine
             assert engine is not None
             try:
-                request = QueryRequest(ask.text, (), ask.analyst, (), ask.settings, cancellation)
+                request = QueryRequest(
+                    ask.text, (), ask.analyst, (), ask.settings, cancellation, login=ask.login
+                )
                 result = engine.again(request) or engine.execute(request)
             except Refusal as refusal:
+                if refusal.code == "PV090":
+                    self.checks.failed(ask)
                 box.append(refusal.code)
                 return
             self.checks.leaves(ask, result)
@@ -231,7 +239,7 @@ class History:
         """Clocks jump, data and policies change, accounts are frozen, copies are made and put in place."""
         random, one = self._random, self.world
         backup = one.server.disk.copy()
-        self._backend.failing = random.choice((0.0, 0.0, 0.05))
+        self._backend.failing = random.choice((0.0, 0.0, 0.05, 0.5))
         jumps, self._restores = random.random() < 0.4, random.random() < 0.5
         for _ in range(random.randrange(1, 7)):
             one.sleep(random.random() * 4)
@@ -245,7 +253,8 @@ class History:
                 case 2:
                     self._backend.version = 1 - self._backend.version
                 case 3 | 4:
-                    self._at(random.choice((self._freeze, self._limit, self._recover, self._reload)))
+                    works = (self._freeze, self._limit, self._recover, self._reload, self._clear)
+                    self._at(random.choice(works))
                 case 5 | 6:
                     backup = one.server.disk.copy()
                 case 7 if self._restores and self._truth is None:
@@ -299,6 +308,11 @@ class History:
         assert worker.ledger is not None
         worker.ledger.recover()
 
+    def _clear(self, worker: Worker) -> None:
+        assert worker.ledger is not None
+        name = self._random.choice((None, "analyst:ann", f"analyst:{SERVICE}"))
+        worker.ledger.failures.clear(name, "the owner")
+
     def _reload(self, worker: Worker) -> None:
         """Another generation of the same policy, as `Service.reload` goes over to it."""
         assert worker.ledger is not None
@@ -335,6 +349,17 @@ class History:
         ledger = last.ledger
         ledger.recover("w0", "w1")
         self.checks.end(ledger)
+
+
+@contextmanager
+def limited(few: Mapping[str, int]) -> Iterator[None]:
+    """Within the context so few failures stop somebody: histories are short."""
+    usual = dict(MOST_FAILURES)
+    MOST_FAILURES.update(few)
+    try:
+        yield
+    finally:
+        MOST_FAILURES.update(usual)
 
 
 def _faults(random: Any) -> Faults:

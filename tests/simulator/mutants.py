@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from budget import highwater, store
-from budget.account import Charge, Reservation, Settled, Settlement
+from budget.account import Charge, Frozen, Reservation, Settled, Settlement
 from budget.ledger import Ledger
 from dpproxy.config.highwater_file import MarkFile
 from dpproxy.engine import release_plan
@@ -20,7 +20,7 @@ from tests.simulator.disk import Disk
 from tests.simulator.world import world
 
 Change = tuple[Any, str, Any]
-_SETTLE, _GUARDED = Ledger.settle, RollbackGuardedLedger.settle
+_SETTLE, _GUARDED, _FAIL = Ledger.settle, RollbackGuardedLedger.settle, Ledger.fail
 _TRY, _RESERVED, _ADVANCE = Ledger._try_reserve, Purchases._reserved, MarkFile.advance
 
 
@@ -88,6 +88,28 @@ def _anything(self: MarkFile, take: Callable[[Any], Any]) -> None:
         self._write(file, number + 1, take(last))
 
 
+def _told(self: Ledger, reservation: Reservation, kind: Any, sealed: bytes | None = None) -> None:
+    """A failure is told before the ledger has it."""
+
+    def notes() -> None:
+        _FAIL(self, reservation, kind, sealed)
+
+    world().spawn("notes later", world().process, notes)
+
+
+def _unnoted(self: Ledger, reservation: Reservation, kind: Any, sealed: bytes | None = None) -> None:
+    """A failure is charged as anything else that was not answered."""
+    self.spend(reservation)
+
+
+def _heedless(self: RollbackGuardedLedger, reservation: Reservation, settlement: Settlement) -> Settled:
+    """Whoever is stopped meanwhile is answered what was under way."""
+    try:
+        return _GUARDED(self, reservation, settlement)
+    except Frozen:
+        return Settled(settlement.answer, settlement.actual, Charge(0, 0), False)
+
+
 def _nothing(*values: object) -> None:
     """Does nothing."""
 
@@ -115,6 +137,11 @@ MUTANTS: dict[str, tuple[Change, ...]] = {
     ),
     "no commit waits for the disk": ((store, "_run", _unsealed),),
     "shared accounts pay nothing": ((Purchases, "_reserved", _alone),),
+    "a failure is told before it is noted": ((Ledger, "fail", _told),),
+    "a failure is not noted": ((Ledger, "fail", _unnoted),),
+    "what was under way is answered though its login is stopped": (
+        (RollbackGuardedLedger, "settle", _heedless),
+    ),
     "a stored answer is free for all": ((Purchases, "_replayed", _for_nothing),),
     "a mark takes the place of one that the ledger lacks": ((highwater.HighWaterMarks, "after", _now),),
     "an older copy passes": (

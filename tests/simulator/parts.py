@@ -42,6 +42,8 @@ epoch = "day"
 """
 PINNED = Pinned(Fraction("0.15"), Fraction("1e-10"), Fraction("1e-9"), "person_id")
 ANALYSTS = ("ann", "bob", "cat")
+SERVICE = "tool"
+"""A login that acts for them."""
 SLOTS = 2
 STATEMENTS: tuple[tuple[str, dict[str, str]], ...] = (
     ("SELECT town, COUNT(*) AS n FROM people GROUP BY town", {}),
@@ -155,7 +157,7 @@ class SimulatedBackend:
         if cancellation.cancelled:
             raise Cancelled
         if one.random.random() < self.failing:
-            raise BackendError
+            raise BackendError(one.random.choice(("failed", "failed", "stopped")), "a message")
         return rows
 
     def give_back(self) -> None:

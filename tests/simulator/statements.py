@@ -15,6 +15,7 @@ from uuid import UUID
 
 from budget import (
     checkpoint,
+    failures,
     generations,
     memberships,
     origins,
@@ -96,9 +97,11 @@ def reserve(t: Transaction, p: Parameters) -> list[Row]:
     in_force = p["generation"] is None or (
         policy is not None and policy["generation"] == p["generation"] and policy["buying"]
     )
+    stopped = not p["thaw"] and _stopped(t, p["login"], p["own"])
     pays = (
         not before
         and in_force
+        and not stopped
         and len(accounts) == p["accounts"]
         and all((p["thaw"] or not a["frozen"]) and _admits(a, total, p["most"]) for a in accounts)
     )
@@ -132,14 +135,13 @@ def reserve(t: Transaction, p: Parameters) -> list[Row]:
                 )
                 if own:
                     lease = account["seen_at"] + p["lease"]
-                    t.insert_new(
-                        "held", id, {"reservation": id, "instance": p["instance"], "lease_until": lease}
-                    )
+                    held_by = {"instance": p["instance"], "lease_until": lease, "login": p["login"]}
+                    t.insert_new("held", id, {"reservation": id, **held_by})
     whole = len(before) in (0, same) and len(before) in (0, p["accounts"] * len(asked))
     return [
         (
             *(a["name"], a["mode"], pays, bool(before), a["refreshes_at"], *left(a)),
-            *(a["reserved_information"] + a["reserved_calls"] > 0, a["frozen"], whole, in_force),
+            *(a["reserved_information"] + a["reserved_calls"] > 0, a["frozen"], whole, in_force, stopped),
         )
         for a in accounts
     ]
@@ -174,7 +176,88 @@ def reach(t: Transaction, p: Parameters) -> list[Row]:
 
 @runs(statements.LOCK_HELD)
 def lock_held(t: Transaction, p: Parameters) -> list[Row]:
-    return [(name,) for name in sorted(e["account"] for e in t.entries(p["id"], 0))]
+    login = (t.get("held", p["id"]) or {}).get("login")
+    names = {e["account"] for e in t.entries(p["id"], 0)} | ({login} if login is not None else set())
+    return [(name,) for name in sorted(names)]
+
+
+def _stopped(t: Transaction, login: str | None, account: str) -> bool:
+    """Whether a login or an analyst is stopped by failures."""
+    return any(
+        (f["login"] == login and f["stops_login"]) or (f["account"] == account and f["stops_account"])
+        for f in t.rows("failure")
+        if f["cleared_at"] is None
+    )
+
+
+@runs(statements.STOPPED)
+def stopped(t: Transaction, p: Parameters) -> list[Row]:
+    login = (t.get("held", p["id"]) or {}).get("login")
+    return [(any(_stopped(t, login, e["account"]) for e in t.entries(p["id"], 0) if e["own"]),)]
+
+
+@runs(statements.FAIL)
+def fail(t: Transaction, p: Parameters) -> list[Row]:
+    kept, opened = t.get("held", p["id"]), [e["account"] for e in t.entries(p["id"], 0) if e["own"]]
+    if kept is None or not opened:
+        return []
+    who = {"login": t.get("account", kept["login"]), "account": t.get("account", opened[0])}
+    now_at = max(t.now, *((row or {})["seen_at"] for row in who.values()))
+    before = _stopped(t, kept["login"], opened[0])
+    stops = {}
+    for column, row in who.items():
+        assert row is not None
+        since = now_at - LENGTHS[row["period"]] if row["period"] in LENGTHS else LONG_AGO
+        earlier = sum(
+            f[column] == row["name"] and f["kind"] == p["failed"] and f["failed_at"] > since
+            for f in t.rows("failure")
+            if f["told"] and f["cleared_at"] is None
+        )
+        stops[f"stops_{column}"] = not before and earlier + 1 >= p["most"]
+    failure = {"reservation": p["id"], "failed_at": now_at, "login": kept["login"], "account": opened[0]}
+    rest = {"sealed": p["sealed"], "cleared_at": None, "cleared_by": None}
+    t.insert_new("failure", p["id"], {**failure, "kind": p["failed"], "told": not before, **stops, **rest})
+    return []
+
+
+@runs(statements.TOLD)
+def told(t: Transaction, p: Parameters) -> list[Row]:
+    failure = t.get("failure", p["id"])
+    return [] if failure is None else [(failure["told"],)]
+
+
+@runs(failures._ALL)
+def all_failures(t: Transaction, p: Parameters) -> list[Row]:
+    found = sorted(t.rows("failure"), key=lambda f: (-f["failed_at"].timestamp(), f["reservation"]))
+    names = ("reservation", "failed_at", "login", "account", "kind", "told", "stops_login", "stops_account")
+    rows = []
+    for one in found[: p["most"]]:
+        asked = [e["query"] for e in t.entries(one["reservation"], 0) if e["own"]]
+        ended = (one["sealed"], one["cleared_at"], one["cleared_by"])
+        rows.append((*(one[name] for name in names), next(iter(asked), None) or "", *ended))
+    return rows
+
+
+@runs(failures._STOPPED)
+def all_stopped(t: Transaction, p: Parameters) -> list[Row]:
+    now = [f for f in t.rows("failure") if f["cleared_at"] is None]
+    logins = {("login", f["login"]) for f in now if f["stops_login"]}
+    return sorted(logins | {("analyst", f["account"]) for f in now if f["stops_account"]})
+
+
+@runs(failures._CLEAR)
+def clear(t: Transaction, p: Parameters) -> list[Row]:
+    rows: list[Row] = []
+    for one in t.rows("failure"):
+        if one["cleared_at"] is None and p["name"] in (None, one["login"], one["account"]):
+            at = max(one["failed_at"], t.now)
+            t.put(
+                "failure",
+                one["reservation"],
+                {**one, "cleared_at": at, "cleared_by": p["by"], "sealed": None},
+            )
+            rows.append((one["reservation"],))
+    return rows
 
 
 def _held(t: Transaction, id: UUID) -> list[tuple[Fields, Fields, datetime]]:
@@ -207,7 +290,7 @@ def _resolved(
 def settle(t: Transaction, p: Parameters) -> list[Row]:
     held, key = _held(t, p["id"]), p["release_key"]
     own = next((e["account"] for e, _, _ in held if e["own"]), None)
-    if not held or own is None:
+    if not held or own is None or stopped(t, p) == [(True,)]:
         return []
     stored, stream = t.get("answer", key), p.get("stream")
     if stored is not None and stored["position"] > t.arrived and t.races():
@@ -320,6 +403,11 @@ def resolve(t: Transaction, p: Parameters) -> list[Row]:
             if p["kind"] == "release":
                 t.insert_new("mark", p["id"], {"reservation": p["id"], "reached": False})
     return told
+
+
+@runs(statements.SPEND_STOPPED)
+def spend_stopped(t: Transaction, p: Parameters) -> list[Row]:
+    return resolve(t, {**p, "kind": "spend"}) if stopped(t, p) == [(True,)] else []
 
 
 @runs(statements.FLUSH)

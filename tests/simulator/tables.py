@@ -15,7 +15,7 @@ Fields = dict[str, Any]
 Table = dict[Any, Fields]
 TABLES = (
     *("pinned", "account", "limit_change", "entry", "mark", "answer", "request", "epoch", "held", "look"),
-    *("stream_paid", "choice", "statement", "owned", "policy", "membership", "analyst", "flushed"),
+    *("stream_paid", "choice", "statement", "owned", "policy", "membership", "analyst", "flushed", "failure"),
 )
 AMOUNTS = ("information", "calls", "epsilon")
 ONCE = {
@@ -33,6 +33,7 @@ ONCE = {
     "statement": "statement_once",
     "owned": "owned_once",
     "analyst": "analyst_once",
+    "failure": "failure_once",
 }
 """What a table's key is called where it is violated."""
 

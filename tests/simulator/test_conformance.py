@@ -14,6 +14,7 @@ import pytest
 from tests.budget import (
     test_attacks,
     test_clock_jumps,
+    test_failures,
     test_generations,
     test_ledger,
     test_ledger_model,
@@ -28,8 +29,15 @@ from tests.budget import (
 pytestmark = pytest.mark.unit
 
 SUITE: tuple[Any, ...] = (
-    *(test_attacks, test_clock_jumps, test_generations, test_ledger, test_ledger_model, test_ledger_owner),
-    *(test_ledger_streams, test_ledger_time, test_memberships, test_period_changes, test_single_flight),
+    *(test_attacks, test_clock_jumps, test_failures, test_generations, test_ledger, test_ledger_model),
+    *(
+        test_ledger_owner,
+        test_ledger_streams,
+        test_ledger_time,
+        test_memberships,
+        test_period_changes,
+        test_single_flight,
+    ),
 )
 OTHERWISE = {"sql", "copies", "tmp_path", "other"}
 """Fixtures of PostgreSQL alone."""

@@ -26,6 +26,7 @@ SOON = (
     "no commit waits for the disk",
     "shared accounts pay nothing",
     "a stored answer is free for all",
+    "a failure is not noted",
 )
 """Mutants that are found within a second; the others by `make simulate-mutants`."""
 

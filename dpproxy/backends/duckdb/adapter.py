@@ -14,12 +14,14 @@ import duckdb
 import numpy as np
 
 from dpproxy.backends.base import (
+    MOST_OF_MESSAGE,
     BackendColumn,
     BackendError,
     BackendSchema,
     BackendTable,
     BackendUnavailable,
     Cancellation,
+    FailureKind,
     Fetched,
     HeldSlot,
     PublicCounts,
@@ -167,7 +169,7 @@ class DuckDBBackend(PublicCounts):
         """Raises BackendError where the file that is attached lacks a key that `query` rests on."""
         instance = self.careful if careful else self._quick
         if query.unique and not query.unique <= instance.unique(cursor):
-            raise BackendError
+            raise BackendError("changed", "a key of the privacy unit's path is no longer unique")
 
     def _number(self, query: str) -> int:
         with self._quick.cursor() as cursor:
@@ -207,15 +209,22 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
                 if cancellation.cancelled:
                     raise
                 log.warning("a query is run again without statistics: %s", type(error).__name__)
+                raised = BackendError(kind_of(error), str(error)[:MOST_OF_MESSAGE])
             with (
                 self._backend.careful.cursor() as cursor,
                 interrupting(cancellation, cursor.interrupt, _EVERY),
             ):
                 self._backend.check(query, cursor, careful=True)
-                return _fetched(cursor, query.sql, parameters, query, most)
+                try:
+                    return _fetched(cursor, query.sql, parameters, query, most)
+                except duckdb.InterruptException:
+                    if cancellation.timed_out:
+                        raise
+                    # Whoever cancels now may know, by the time that it takes, that it has failed before.
+                    raise raised from None
 
         with interrupting(cancellation, quick.interrupt, _EVERY):
-            return masked(cancellation, run)
+            return masked(cancellation, run, kind_of)
 
     def _rest(self, query: HistogramQuery, parameters: Sequence[object]) -> str | None:
         """The query over what is kept of it in memory, None where nothing is; raises duckdb.Error."""
@@ -234,6 +243,18 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
                 return None
             self._kept = kept
         return query.kept.rest
+
+
+def kind_of(error: Exception) -> FailureKind:
+    """The kind of an error, by its class: DuckDB has stopped, or knows no table or column, or else has failed.
+
+    >>> kind_of(duckdb.OutOfMemoryException()), kind_of(duckdb.BinderException()), kind_of(duckdb.ConversionException())
+    ('stopped', 'undefined', 'failed')
+    """
+    if isinstance(error, duckdb.CatalogException | duckdb.BinderException):
+        return "undefined"
+    stopped = duckdb.OutOfMemoryException | duckdb.IOException | duckdb.InterruptException | MemoryError
+    return "stopped" if isinstance(error, stopped) else "failed"
 
 
 def _only(cursor: duckdb.DuckDBPyConnection, sql: str, kind: duckdb.StatementType) -> duckdb.Statement:

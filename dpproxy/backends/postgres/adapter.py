@@ -20,6 +20,7 @@ from dpproxy.backends.base import (
     BackendTable,
     BackendUnavailable,
     Cancellation,
+    FailureKind,
     Fetched,
     HeldSlot,
     PublicCounts,
@@ -61,6 +62,13 @@ _REASONS = {
     "too many": "it has no connection left",
 }
 
+_UNDEFINED = (
+    psycopg.errors.UndefinedTable,
+    psycopg.errors.UndefinedColumn,
+    psycopg.errors.InvalidSchemaName,
+)
+_STOPPED = ("08", "40", "53", "55P03", "57", "58")
+"""SQLSTATEs of lost connections, conflicts, want of memory or disk, locks, time-outs, and a server that goes down."""
 _PLACE = ("service", "host", "hostaddr", "port", "dbname", "user", "options")
 """What of a connection decides which rows are read."""
 
@@ -154,7 +162,7 @@ class PostgresBackend(PublicCounts):
         connection.close()
         with suppress(BackendUnavailable):
             return self.take()
-        raise BackendError
+        raise BackendError("stopped", "the connection was lost")
 
     def _password(self) -> dict[str, Any]:
         """As the file has it now, so that it can be replaced; raises BackendUnavailable."""
@@ -273,7 +281,7 @@ class PostgresSlot(HeldSlot[Connection]):
 
         with interrupting(cancellation, _interruption(connection), every=0.05):
             try:
-                return masked(cancellation, run)
+                return masked(cancellation, run, kind_of)
             finally:
                 # A cancel request may still be in transit: it must not reach another query.
                 self._interrupted = cancellation.cancelled
@@ -298,7 +306,7 @@ def _rows(
     """
     with connection.transaction(), psycopg.RawCursor(connection) as cursor:
         if not keeps_unique(connection, unique):
-            raise BackendError
+            raise BackendError("changed", "a key of the privacy unit's path is no longer unique")
         for trial in sorted(trials):
             cursor.execute(trial.encode())
         size = _BATCH if psycopg.capabilities.has_stream_chunked() else 1
@@ -306,6 +314,19 @@ def _rows(
         assert isinstance(rows, Generator)
         with closing(rows):
             yield lambda: list(islice(rows, _BATCH))
+
+
+def kind_of(error: Exception) -> FailureKind:
+    """The kind of an error, by its class: PostgreSQL has stopped, or knows no table or column, or else has failed.
+
+    >>> [kind_of(error()) for error in (psycopg.errors.QueryCanceled, psycopg.errors.UndefinedTable, ValueError)]
+    ['stopped', 'undefined', 'failed']
+    """
+    if isinstance(error, _UNDEFINED):
+        return "undefined"
+    code = error.sqlstate if isinstance(error, psycopg.Error) else ""
+    lost = code is None and isinstance(error, psycopg.OperationalError)
+    return "stopped" if lost or (code or "").startswith(_STOPPED) else "failed"
 
 
 def _interruption(connection: Connection) -> Callable[[], None]:

@@ -22,6 +22,7 @@ from dpproxy.backends.base import (
     BackendTable,
     BackendUnavailable,
     Cancellation,
+    FailureKind,
     Fetched,
     HeldSlot,
     PublicCounts,
@@ -39,6 +40,9 @@ from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.spark import CELLS, SECRET, SPARK
 from rewriter.plan import HistogramQuery
 from rewriter.policy import Table, TableName
+
+_UNDEFINED = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "UNRESOLVED_COLUMN")
+_STOPPED = ("UNABLE_TO_ACQUIRE_MEMORY", "OPERATION_CANCELED", "INVALID_HANDLE", "RETRIES_EXCEEDED")
 
 
 class SparkBackend(PublicCounts):
@@ -141,7 +145,17 @@ class SparkSlot(HeldSlot[SparkSession]):
             return _collected(session, query.sql, most)
 
         with interrupting(cancellation, lambda: _interrupt(session), 0.1):
-            return masked(cancellation, run)
+            return masked(cancellation, run, kind_of)
+
+
+def kind_of(error: Exception) -> FailureKind:
+    """The kind of an error, by its condition: Spark has stopped, or knows no table or column, or else has failed."""
+    if type(error).__module__.startswith("grpc") or isinstance(error, OSError | MemoryError):
+        return "stopped"
+    condition = str(error.getCondition() or "") if isinstance(error, PySparkException) else ""
+    if condition.startswith(_UNDEFINED):
+        return "undefined"
+    return "stopped" if condition.startswith(_STOPPED) else "failed"
 
 
 def _bind(session: SparkSession, name: str, texts: Mapping[str, Sequence[str | None]]) -> None:

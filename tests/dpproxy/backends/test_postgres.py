@@ -409,7 +409,7 @@ def test_a_row_filter_that_raises_fails_whatever_is_joined(server: Databases, tm
         ):
             with pytest.raises(ClientError, match="could not run"):
                 asyncio.run(service.ask("ann", sql))
-        asyncio.run(service.ask("ann", "SELECT count(*) FROM u"))
+        asyncio.run(service.ask("bob", "SELECT count(*) FROM u"))
 
 
 LONG = 140_000_000
