@@ -1,4 +1,4 @@
-"""Mutants of the code as data: by_hand.toml, by_tool.toml, leaks.toml. Each replaces texts that occur once."""
+"""Mutants of the code as data: by_hand.toml, by_tool.toml, leaks.toml, failures.toml. Each replaces texts that occur once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FILES = ("leaks", "by_hand", "by_tool")
+FILES = ("leaks", "by_hand", "by_tool", "failures")
 
 
 @dataclass(frozen=True)
