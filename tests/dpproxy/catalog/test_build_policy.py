@@ -54,7 +54,7 @@ def test_a_path_of_several_hops(tmp_path: Path) -> None:
     assert items.column("product_id") == Column(
         "product_id", "integer", domain_from=(PRODUCTS, "product_id"), nullable=False
     )
-    assert items.column("size") == Column("size", "text", domain=("small", "it's large"))
+    assert items.column("size") == Column("size", "text", domain=("small", "it's large"), sized=True)
     assert items.column("extra") is None
     assert (visits.privacy_unit, visits.path) == ("visitor", (Hop("visitor", USERS, "user_id"),))
     assert visits.backend_name == ("app", "visits")
