@@ -33,7 +33,7 @@ from tests.stability.corpora import entries
 pytestmark = pytest.mark.service
 
 VERSIONS = (15, 18)
-EVERY = 6
+EVERY = 11
 """Of the statements about a column of each type one in so many is run always, another one for each column."""
 STAGED = "WHERE e.amount > (SELECT AVG(amount) FROM events WHERE article_id = e.article_id)"
 """Compares with released numbers, which have no type here."""
@@ -129,7 +129,7 @@ def test_some_statements(
 ) -> None:
     once(dialect, request)
     odd = spoiled.odd(values)
-    assert not raised(odd, odd_statements(odd, EVERY), dialect, connect, least=300)
+    assert not raised(odd, odd_statements(odd, EVERY), dialect, connect, least=150)
     shop, functions = spoiled.of_policy(MEASURED, values), spoiled.of_policy(spoiled.functions(), values)
     assert not raised(shop, covering(SHOP_STATEMENTS), dialect, connect, least=30)
     assert not raised(functions, covering(FUNCTION_STATEMENTS), dialect, connect, least=100)
