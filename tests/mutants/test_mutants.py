@@ -12,7 +12,12 @@ ALL = list(mutants())
 
 
 def test_how_many_there_are() -> None:
-    assert Counter(mutant.made for mutant in ALL) == {"leaks": 3, "by_hand": 20, "by_tool": 20, "failures": 11}
+    assert Counter(mutant.made for mutant in ALL) == {
+        "leaks": 3,
+        "by_hand": 20,
+        "by_tool": 20,
+        "failures": 11,
+    }
     assert len({mutant.name for mutant in ALL}) == len(ALL)
 
 

@@ -198,10 +198,10 @@ class Assessor:
         kept: dict[HistogramQuery, Fetched] = {}
         try:
             with self.checked.backend.open() as slot:
+                most = self.checked.config.backend.max_rows
 
                 def fetch(query: HistogramQuery) -> Fetched:
                     if query not in kept:
-                        most = self.checked.config.backend.max_rows
                         kept[query] = slot.fetch(query, self._rank, Cancellation(), most)
                     if kept[query].rows > most:
                         raise BackendError

@@ -29,7 +29,18 @@ pytestmark = pytest.mark.service
 STATEMENTS = (Path(__file__).parent / "keys" / "shop.sql").read_text().strip().split(";\n")
 KEYS = ReleaseKeys(bytes(32), b"nonce", b"streams")
 MECHANISMS = ("paper", "clipped")
-OUTSIDE = {"schema", "name", "backend_name", "columns", "type", "caseless", "virtual", "required", "view"}
+OUTSIDE = {
+    "schema",
+    "name",
+    "backend_name",
+    "columns",
+    "type",
+    "sized",
+    "caseless",
+    "virtual",
+    "required",
+    "view",
+}
 """What is not declared but read from the backend's schema. A ledger is of one backend, whose tables have one name each;
 the kinds of columns that a node reads are in its key (docs/decisions/keys-are-no-engines.md), and so is the text of a
 view (test_views.py)."""
