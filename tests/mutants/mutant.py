@@ -1,4 +1,4 @@
-"""Mutants of the code as data: by_hand.toml, by_tool.toml, leaks.toml, failures.toml. Each replaces texts that occur once."""
+"""Mutants of the code as data: the .toml files beside this one. Each replaces texts that occur once."""
 
 from __future__ import annotations
 
