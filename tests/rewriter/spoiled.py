@@ -6,7 +6,7 @@ without an error: whether one comes would tell something of the person whose row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import psycopg
 
-from dpproxy.backends.base import BackendError
+from dpproxy.backends.base import BackendError, Cancellation, Slot
 from dpproxy.backends.duckdb.adapter import _fetched
 from dpproxy.backends.duckdb.schema import front_type
 from rewriter.emit.clipped_totals import Vectors, averages_query, clipped_query, lengths_query
@@ -181,6 +181,30 @@ DUCKDB_VALUES: dict[str, tuple[str, ...]] = {
     "DOUBLE[]": ("['nan'::DOUBLE, '-0'::DOUBLE, 'infinity'::DOUBLE]",),
     "INTEGER[3]": ("[1, NULL, 3]::INTEGER[3]",),
 }
+SPARK_DAYS = ("0001-01-01", "9999-12-31", "-262143-01-01", "+262142-12-31")
+SPARK_MOMENTS = (
+    "0001-01-01 00:00:00",
+    "9999-12-31 23:59:59.999999",
+    "-262143-01-01 00:00:00",
+    "+262142-12-31 23:59:59",
+)
+SPARK_VALUES: dict[str, tuple[str, ...]] = {
+    "TINYINT": _typed((-128, 127), "TINYINT"),
+    "SMALLINT": _typed(WHOLE["smallint"], "SMALLINT"),
+    "INT": _typed(WHOLE["integer"], "INT"),
+    "BIGINT": _typed(WHOLE["bigint"], "BIGINT"),
+    "DECIMAL(38,0)": DUCKDB_VALUES["DECIMAL(38,0)"],
+    "DECIMAL(38,38)": DUCKDB_VALUES["DECIMAL(38,38)"],
+    "DECIMAL(38,10)": DUCKDB_VALUES["DECIMAL(38,10)"],
+    "DECIMAL(9,2)": DUCKDB_VALUES["DECIMAL(9,2)"],
+    "DOUBLE": _typed(FLOATS, "DOUBLE"),
+    "FLOAT": _typed(REALS, "FLOAT"),
+    "STRING": (*(text.replace("\\", "\\\\") for text in LETTERS), "chr(0)"),
+    "BOOLEAN": ("true", "false"),
+    "DATE": _typed(SPARK_DAYS, "DATE"),
+    "TIMESTAMP_NTZ": _typed(SPARK_MOMENTS, "TIMESTAMP_NTZ"),
+    "TIMESTAMP": _typed(SPARK_MOMENTS, "TIMESTAMP"),
+}
 NATIVE = {
     "smallint": "SMALLINT",
     "integer": "INTEGER",
@@ -302,6 +326,14 @@ def odd(values: dict[str, tuple[str, ...]]) -> World:
     return World(Policy({("public", "odd"): table}), {"odd": native}, values)
 
 
+def odd_spark(front_type: Callable[[str], str | None]) -> World:
+    """A table with a column of each type that is shown of Spark's; `front_type`: what each is in the front."""
+    native = {"id": "BIGINT", "k": "INT"} | {f"c{n}": of for n, of in enumerate(SPARK_VALUES)}
+    columns = tuple(Column(name, front_type(of.lower()) or "") for name, of in native.items())
+    table = Table("public", "odd", columns, False, ("odd",), privacy_unit="id", max_rows_per_unit=5)
+    return World(Policy({("public", "odd"): table}), {"odd": native}, SPARK_VALUES)
+
+
 def of_policy(policy: Policy, values: dict[str, tuple[str, ...]]) -> World:
     """The tables of a policy of other tests."""
     duck = values is DUCKDB_VALUES
@@ -374,20 +406,25 @@ def _totals(node: AggregateNode, cells: Cells, backend: QueryContext) -> Iterato
     yield clipped_query(every, [(3 * anchor, 1024) for anchor in every.anchors])
 
 
-def run(query: HistogramQuery, engine: duckdb.DuckDBPyConnection | psycopg.Connection) -> None:
+Asked = duckdb.DuckDBPyConnection | psycopg.Connection | Slot
+
+
+def run(query: HistogramQuery, engine: Asked) -> None:
     """Run a query and fetch its rows; raises what the engine raises."""
     bound: list[Any] = [list(a) for a in query.arrays] + (["secret"] if query.rank_key else [])
     if isinstance(engine, psycopg.Connection):
         psycopg.RawCursor(engine).execute(query.sql.encode(), bound or None)
-    else:
+    elif isinstance(engine, duckdb.DuckDBPyConnection):
         _fetched(engine, query.sql, bound, query, MANY)
+    else:
+        engine.fetch(query, "secret", Cancellation(), MANY)
 
 
 def failures(
     statements: Sequence[str],
     world: World,
     dialect: Engine,
-    engine: duckdb.DuckDBPyConnection | psycopg.Connection,
+    engine: Asked,
     front: psycopg.Connection,
 ) -> tuple[int, list[str]]:
     """How many queries were run for the statements that are answered, and those at which the engine raised."""
@@ -406,7 +443,8 @@ def failures(
                 try:
                     run(query, engine)
                 except (duckdb.Error, psycopg.Error, BackendError) as error:
-                    found.append(f"{sql}\n    {type(error).__name__}: {str(error)[:300]}")
+                    said = error.message if isinstance(error, BackendError) and error.message else str(error)
+                    found.append(f"{sql}\n    {type(error).__name__}: {said[:300]}")
     return queries, found
 
 
