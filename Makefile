@@ -124,7 +124,7 @@ adversary-mutants: $(VENV)/.dev
 	$(PY) -m tests.adversary --mutants --seed 1
 
 # Forty mistakes in the code and three leaks that were there: which detector finds each, after how many seconds. MUTANTS: words
-# of their names or files, all otherwise; "none" is the code as it is. DETECTORS: some of own, near, worlds, oracle, stability,
+# of their names or files, all otherwise; "none" is the code as it is. DETECTORS: some of own, near, worlds, spoiled, oracle, stability,
 # audit, simulator, replay, adversary, engine, all otherwise. Hours for all.
 MUTANTS ?=
 DETECTORS ?=

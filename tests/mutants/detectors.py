@@ -83,6 +83,12 @@ DETECTORS = (
     Detector("own", 300, own, "tests", ends=True),
     Detector("near", 300, near, "tests"),
     Detector("worlds", 60, tests("tests/rewriter/emit/test_small_worlds.py"), "tests/rewriter/emit"),
+    Detector(
+        "spoiled",
+        300,
+        tests("tests/rewriter/test_spoiled.py", "tests/rewriter/emit/test_printed.py"),
+        "tests/rewriter/test_spoiled.py",
+    ),
     Detector("oracle", 180, oracle(120, "duckdb"), "tests/oracle"),
     Detector("stability", 120, tests("tests/stability"), "tests/stability"),
     Detector("audit", 300, tests("tests/audit"), "tests/audit"),
