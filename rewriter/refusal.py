@@ -148,7 +148,10 @@ CATALOGUE: Mapping[str, Meaning] = {
         "GROUP BY or ORDER BY names a position that the SELECT list does not have.", "Name the column."
     ),
     "42P16": Meaning("A column of a published answer has a type that no table can have.", "CAST(x AS type)."),
-    "54000": Meaning("The statement, or what it declares, is too long.", "Fewer constants."),
+    "54000": Meaning(
+        "The statement, or what it declares, is too long; or it needs more rows of the private data than the owner allows.",
+        "Fewer constants; fewer groups, or a narrower WHERE.",
+    ),
     "54001": Meaning(
         "The statement is too complex: nesting, constants or planning steps.",
         "IN (...) for alternatives; use a WITH query once or twice.",
