@@ -149,7 +149,8 @@ CATALOGUE: Mapping[str, Meaning] = {
     ),
     "42P16": Meaning("A column of a published answer has a type that no table can have.", "CAST(x AS type)."),
     "54000": Meaning(
-        "The statement, or what it declares, is too long; or it needs more rows of the private data than the owner allows.",
+        "The statement, or what it declares, is too long; "
+        "or it needs more rows of the private data than the owner allows.",
         "Fewer constants; fewer groups, or a narrower WHERE.",
     ),
     "54001": Meaning(
