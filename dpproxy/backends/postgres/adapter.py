@@ -34,7 +34,7 @@ from dpproxy.backends.base import (
     row_query,
 )
 from dpproxy.backends.postgres.schema import described, keeps_unique, others, read_schema, read_views
-from dpproxy.backends.postgres.session import OLDEST, ROOM, objection, pinned
+from dpproxy.backends.postgres.session import OLDEST, ROOM, UNTIMED, objection, pinned
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.plan import HistogramQuery, UniqueKey
@@ -246,6 +246,7 @@ class PostgresBackend(PublicCounts):
         for name, value in self._settings.items():
             connection.execute("SELECT pg_catalog.set_config($1, $2, false)", (name, value))
         connection.execute(ROOM.encode())
+        connection.execute(UNTIMED.encode())
         return objection(connection)
 
 

@@ -76,7 +76,9 @@ SELECT a.attrelid::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.attty
     pg_catalog.format_type(b.type, CASE WHEN b.oid = b.type THEN a.atttypmod ELSE b.typmod END),
     NOT a.attnotnull OR EXISTS (
         SELECT FROM pg_catalog.pg_constraint AS k WHERE k.conrelid = a.attrelid AND k.contype = 'n'
-            AND NOT k.convalidated AND a.attnum = ANY (k.conkey)),
+            AND NOT k.convalidated AND a.attnum = ANY (k.conkey)) OR EXISTS (
+        SELECT FROM pg_catalog.pg_inherits AS h JOIN pg_catalog.pg_class AS c ON c.oid = h.inhparent
+        WHERE c.oid = a.attrelid AND c.relkind = 'r'),
     CASE WHEN t.typtype = 'e' THEN pg_catalog.to_json(ARRAY(
         SELECT e.enumlabel::text FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)) END,
     pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated = 'v', t.typtype = 'e',
@@ -188,7 +190,8 @@ def front_type(base: str, enumerated: bool) -> str | None:
 def read_schema(connection: Connection) -> BackendSchema:
     """Tables with columns, primary, unique and foreign keys and comments; raises psycopg.Error.
 
-    A table that others inherit from has no keys: the server enforces them on its own rows only.
+    A table that others inherit from has no keys, and each of its columns may be NULL: the server enforces both on
+    its own rows only.
     """
     tables: dict[TableName, BackendTable] = {}
     for schema, name, number, comment, inherited in connection.execute(_TABLES.encode()).fetchall():

@@ -27,6 +27,11 @@ _PINNED = {
     "jit": "off",
     "xmlbinary": "base64",
 }
+UNTIMED = (
+    "SELECT pg_catalog.set_config('transaction_timeout', '0', false) FROM pg_catalog.pg_settings "
+    "WHERE name = 'transaction_timeout'"
+)
+"""The time of a query is limited by `statement_timeout`; this other limit is of PostgreSQL 17 and later."""
 ROOM = (
     "SELECT pg_catalog.set_config('work_mem', '64MB', false) FROM pg_catalog.pg_settings "
     "WHERE name = 'work_mem' AND source = 'default'"

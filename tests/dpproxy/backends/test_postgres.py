@@ -117,6 +117,8 @@ def test_what_the_server_does_not_enforce_is_no_constraint(server: Databases) ->
     tables = backend.schema().tables
     assert {name for _, name in tables} == {"parent", "child", "other", "whole"}
     assert (tables["public", "parent"].primary_key, tables["public", "parent"].unique) == (None, ())
+    assert all(column.nullable for column in tables["public", "parent"].columns)
+    assert not any(column.nullable for column in tables["public", "whole"].columns)
     assert tables["public", "other"].unique == (("id",),)
     assert tables["public", "other"].foreign_keys == ()
     assert tables["public", "whole"].primary_key == ("id", "region")
@@ -240,6 +242,8 @@ def test_settings_are_pinned_whatever_the_role_has(server: Databases) -> None:
     with server.owner(name) as owner:
         for setting in ("TimeZone = 'Asia/Tokyo'", "DateStyle = 'German'", "search_path = 'public'"):
             owner.execute(f"ALTER ROLE reader SET {setting}".encode())
+        if owner.info.server_version >= 170_000:
+            owner.execute("ALTER ROLE reader SET transaction_timeout = '100ms'")
     try:
         backend = backend_of(server.url(name))
         names = "'TimeZone', 'DateStyle', 'search_path', 'work_mem', 'transaction_read_only'"
@@ -247,6 +251,7 @@ def test_settings_are_pinned_whatever_the_role_has(server: Databases) -> None:
         fetched = fetch(backend, sql)
         assert fetched.texts(0) == ("UTC", "ISO, YMD", "pg_catalog", "64MB", "on")
         assert set(fetched.texts(1)) == {"2024-12-31"}
+        assert fetch(backend, "SELECT 1 FROM pg_sleep(0.3)").texts(0) == ("1",)
         backend.close()
     finally:
         with server.owner(name) as owner:
