@@ -450,15 +450,17 @@ class Session:
                 self._done(job, stages, paid, outcome)
 
         seconds, most = self._seconds_for(job), self._services.statement_timeout
-        timer: asyncio.TimerHandle | None
+        timer: asyncio.TimerHandle | None = None
+        if seconds < most:
+            # A session's own time-out is a cancel of its client's, and counts as little.
+            timer = loop.call_later(seconds, self._interrupt, TIMED_OUT)
         if padded is None:
-            timer = loop.call_later(seconds, stop)
+            timer = timer or loop.call_later(seconds, stop)
             tells = isinstance(job, Step) and wanted(job.settings)
             teller = ProgressNotifier(stages, self._notice) if tells else None
             self._running = _Running(job, cancellation, planning, timer, teller)
         else:
             # The server's time-out is a tick; the stages that a notice names follow the data.
-            timer = loop.call_later(seconds, self._interrupt, TIMED_OUT) if seconds < most else None
             self._running = _Running(job, waiting, waiting, timer, None)
         attempt()
 

@@ -232,11 +232,15 @@ def test_a_time_out_is_stopped_and_a_cancelled_statement_is_nothing(made: World)
     ends = (
         "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted AND relation = 'people'::regclass"
     )
+    made.file.write_text(made.policy.replace("[server]", '[server]\nstatement_timeout = "3s"'))
     with made.served() as running, running.connect("ann") as ann, ThreadPoolExecutor(1) as thread:
         with made.locked():
             ann.execute("SET statement_timeout = '400ms'")
-            assert state(ann, ANSWERED.format(1)) == "57014"
+            assert state(ann, ANSWERED.format(0)) == "57014"
             ann.execute("SET statement_timeout = 0")
+        assert made.listed() == [], "a session's own time-out is a cancel"
+        with made.locked():
+            assert state(ann, ANSWERED.format(1)) == "57014"
         (row,) = made.listed()
         assert (row["kind"], row["told"], row["stops_analyst"]) == ("stopped", True, False)
         assert row["message"] == "it ran into statement_timeout"
