@@ -33,7 +33,7 @@ from rewriter.ir.relation import (
     parts,
 )
 from rewriter.ir.trees import alias, and_, case, cast, copied, crossed, data_type, func, join, paren, select
-from rewriter.ir.types import FLOATS, INTEGERS, NUMBERS, WIDENED, Type
+from rewriter.ir.types import AMBIGUOUS, FLOATS, INTEGERS, NUMBERS, WIDENED, Type
 from rewriter.policy import Column
 from rewriter.scalar.aggregates import AGGREGATES
 from rewriter.scalar.array_literal import elements
@@ -49,8 +49,6 @@ DECIMAL, WHOLE = "DECIMAL(38, 10)", "DECIMAL(38, 0)"
 EXACT = frozenset({Type.NUMERIC, Type.NUMERIC_ARRAY})
 HELD_WHOLE, HELD_DECIMALS = 28, 10
 """The digits before and behind the point that the type of cells holds."""
-AMBIGUOUS = frozenset({"numeric(39,0)", "numeric(39,0)[]"})
-"""Types in the front of more than one of DuckDB's, none of which holds the values of the other."""
 
 
 def derived_rows(

@@ -86,6 +86,8 @@ UNTOLD = frozenset({Type.JSONB, Type.JSONB_ARRAY, Type.OTHER, Type.OTHER_ARRAY})
 """Types of which no cheap test tells how long the text of a value is: 8 bytes of jsonb can be 131,000 digits."""
 UNCOMPARED = UNTOLD | {Type.JSON, Type.JSON_ARRAY}
 """Types whose values are not compared, ordered or grouped by."""
+AMBIGUOUS = frozenset({"numeric(39,0)", "numeric(39,0)[]"})
+"""Types in the front of more than one of DuckDB's, none of which holds the values of the other."""
 CASTS = {
     exp.DType.SMALLINT: Type.INT2,
     exp.DType.INT: Type.INT4,

@@ -180,6 +180,7 @@ DUCKDB_VALUES: dict[str, tuple[str, ...]] = {
     "DATE[]": ("['infinity'::DATE, '5877642-06-25 (BC)'::DATE]",),
     "DOUBLE[]": ("['nan'::DOUBLE, '-0'::DOUBLE, 'infinity'::DOUBLE]",),
     "INTEGER[3]": ("[1, NULL, 3]::INTEGER[3]",),
+    "FLOAT[3]": ("['nan', NULL, '-0']::FLOAT[3]",),
 }
 SPARK_DAYS = ("0001-01-01", "9999-12-31", "-262143-01-01", "+262142-12-31")
 SPARK_MOMENTS = (
@@ -254,6 +255,8 @@ ODD_STATEMENTS = (
     "SELECT count(*) FROM odd WHERE {c}::text || 'x' = 'y'",
     "SELECT count(*) FROM odd WHERE {c}::float8 > 1",
     "SELECT count(*) FROM odd WHERE {c}::numeric(12,2) > 1",
+    "SELECT count(*) FROM odd WHERE {c}::numeric::numeric(38,10) > 1 OR {c}::numeric(38,38) > 0",
+    "SELECT count(*) FROM odd WHERE {c}::numeric(38,0) > 1 OR {c} = '{{1,2}}' OR {c} = '{{}}'",
     "SELECT count(*) FROM odd WHERE {c} * 2 + 1 > 1 OR {c} / 3 > 1 OR -{c} > 0",
     "SELECT sum(least(greatest({c}, 0), 10)), avg(least(greatest({c}, 0), 10)) FROM odd",
     "SELECT count(*) FROM odd WHERE {c} > 1e300",

@@ -58,6 +58,7 @@ _AS_TEXT = {
     *("timestamp with time zone", "interval", "enum", "uuid", "decimal", "float", "double"),
 }
 _STAMPS = {"timestamp_s", "timestamp_ms", "timestamp_ns"}
+_DATED = {"date", "timestamp", "timestamp with time zone"}
 _LISTS = {"list", "array"}
 _ARRAYS = {"integer", "bigint", "varchar"}
 """Types that DuckDB prints like PostgreSQL reads, and that Python's own types cannot hold in full; types that
@@ -141,7 +142,7 @@ class DuckDBBackend(PublicCounts):
                 return cursor.execute(relation.project(_projection(relation)).sql_query())
 
             def batch() -> list[Row]:
-                return [tuple(map(_text, row)) for row in cursor.fetchmany(_BATCH)]
+                return [tuple(map(text, row)) for row in cursor.fetchmany(_BATCH)]
 
             masked(Cancellation(), begin)
             while rows := masked(Cancellation(), batch):
@@ -290,7 +291,7 @@ def _fetched(
         return _as_arrays(relation)
     rows = relation.project(_projection(relation)).fetchall()
     # zip(*rows) would make an iterator of each row, all at once: three times as slow.
-    columns = tuple([_plain(row[place]) for row in rows] for place in range(len(relation.types)))
+    columns = tuple([row[place] for row in rows] for place in range(len(relation.types)))
     return Fetched(columns, len(rows))
 
 
@@ -315,16 +316,12 @@ def _projection(relation: duckdb.DuckDBPyRelation) -> str:
 def _as_read(number: int, kind: str) -> str:
     if kind in _LISTS:
         return f"CAST(#{number} AS VARCHAR[])"
-    if kind in _STAMPS:
-        return f"CAST(TRY_CAST(#{number} AS TIMESTAMP) AS VARCHAR)"
-    return f"CAST(#{number} AS VARCHAR)" if kind in _AS_TEXT else f"#{number}"
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, str) and value.endswith(" (BC)"):
-        return value[: -len(" (BC)")] + " BC"
-    return value
-
-
-def _text(value: object) -> str | None:
-    return text(_plain(value))
+    value = f"TRY_CAST(#{number} AS TIMESTAMP)" if kind in _STAMPS else f"#{number}"
+    if kind not in _AS_TEXT | _STAMPS:
+        return value
+    shown = f"CAST({value} AS VARCHAR)"
+    if kind not in _DATED | _STAMPS:
+        return shown
+    # PostgreSQL has the era behind the time.
+    without = f"replace({shown}, ' (BC)', '') || ' BC'"
+    return f"CASE WHEN contains({shown}, ' (BC)') THEN {without} ELSE {shown} END"

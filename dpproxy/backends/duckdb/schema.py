@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -147,19 +147,24 @@ def _named_tables(cursor: duckdb.DuckDBPyConnection, query: str) -> set[TableNam
 
 def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendColumn]]:
     columns: dict[TableName, list[BackendColumn]] = defaultdict(list)
-    folding = {
-        (schema, table): _collated(written)
-        for schema, table, written in _rows(
+    written = {
+        (schema, table): text
+        for schema, table, text in _rows(
             cursor,
             "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = current_database()",
         )
     }
+    folding = {name: _collated(text) for name, text in written.items()}
+    computed = {name: _generated(text) for name, text in written.items()}
     for schema, table, name, native, nullable, comment in _rows(
         cursor,
         "SELECT schema_name, table_name, column_name, data_type, is_nullable, comment FROM duckdb_columns() "
         "WHERE NOT internal AND database_name = current_database() "
         "ORDER BY schema_name, table_name, column_index",
     ):
+        if name in computed.get((schema, table), ()):
+            # It is computed where it is read, and raises for a row that was changed since it was inserted.
+            continue
         column = replace(
             _column(cursor, name, native),
             nullable=bool(nullable),
@@ -193,6 +198,16 @@ def others(cursor: duckdb.DuckDBPyConnection, called: Sequence[str]) -> list[str
     return [name for (name,) in found.fetchall()]
 
 
+def _generated(written: str) -> frozenset[str]:
+    """The columns that are computed as they are read, in DuckDB's own text of a table; DuckDB exposes it nowhere else.
+
+    >>> _generated("CREATE TABLE t(a INTEGER, generated INTEGER, n INTEGER GENERATED ALWAYS AS((a + 1)));")
+    frozenset({'n'})
+    """
+    marked = ("GENERATED", "ALWAYS")
+    return frozenset(name for name, *words in _said(written) if tuple(map(str.upper, words)) == marked)
+
+
 def _collated(written: str) -> frozenset[str]:
     """The columns with a collation in DuckDB's own text of a table; DuckDB exposes it nowhere else.
 
@@ -201,16 +216,24 @@ def _collated(written: str) -> frozenset[str]:
     >>> _collated("CREATE TABLE t(a VARCHAR DEFAULT('a COLLATE b'), b VARCHAR COLLATE C);")
     frozenset()
     """
-    found, name, depth, before = set(), "", 0, ""
+    return frozenset(
+        name
+        for name, before, token in _said(written)
+        if before.upper() == "COLLATE" and _unquoted(token).upper() not in _BYTEWISE
+    )
+
+
+def _said(written: str) -> Iterator[tuple[str, str, str]]:
+    """Of each token behind a column's name in the text of a table: the name, the token before, and the token."""
+    name, depth, before = "", 0, ""
     for token in _TOKENS.findall(written):
         starts = depth == 1 and before in ("(", ",")
         depth += (token == "(") - (token == ")")
         if starts:
             name = _unquoted(token)
-        if before.upper() == "COLLATE" and _unquoted(token).upper() not in _BYTEWISE:
-            found.add(name)
+        else:
+            yield name, before, token
         before = token
-    return frozenset(found)
 
 
 def _enum_values(cursor: duckdb.DuckDBPyConnection, native: str) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ LONGEST_COMPUTED = 100_000
 within the gigabyte that PostgreSQL allocates at most."""
 LONGEST = 4 * LONGEST_COMPUTED
 """Bytes of a stored text, of a json, and of the text of bytes or an array: longer ones are NULL from the scan on."""
+HELD_DIGITS = 38
+"""Of an exact number of the type of cells, in all."""
 MOST_ELEMENTS = 1000
 """Of a stored array."""
 NOWHERE = Relation(())
@@ -353,7 +355,9 @@ class Engine(ABC):
             return False
         of = self.type_of(node)
         if function.form == "cast":
-            return not isinstance(node.this, exp.Literal) and self.type_of(node.this).family != of.family
+            # Numbers of one family may have more digits than the type that they are cast to.
+            same = self.type_of(node.this).family == of.family and of is not Type.NUMERIC
+            return not isinstance(node.this, exp.Literal) and not same
         if function.form in ("branches", "nullif"):
             return of in FLOATS | CONVERTED
         return function.form != "date_form" or of not in INTEGERS
@@ -758,6 +762,9 @@ class Engine(ABC):
         if not sizes:
             return value
         rounded = exp.Round(this=value, decimals=number(sizes[1] if len(sizes) > 1 else 0))
+        if sizes[0] >= HELD_DIGITS and self.numeric == Type.NUMERIC.cell:
+            # No number of the engine's type has more, and the constant would be none of it.
+            return rounded
         most = 10 ** (sizes[0] - (sizes[1] if len(sizes) > 1 else 0))
         return when(exp.LT(this=exp.Abs(this=copied(rounded)), expression=number(most)), rounded)
 

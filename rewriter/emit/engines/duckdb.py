@@ -21,7 +21,17 @@ from rewriter.emit.engines.parts import (
     when,
 )
 from rewriter.ir.trees import alias, case, cast, coalesce, copied, data_type, func, paren, select
-from rewriter.ir.types import DATED, FLOATS, INTEGERS, UNTOLD, ZONELESS, Type, type_named
+from rewriter.ir.types import (
+    AMBIGUOUS,
+    DATED,
+    FLOATS,
+    INTEGERS,
+    UNCOMPARED,
+    UNTOLD,
+    ZONELESS,
+    Type,
+    type_named,
+)
 from rewriter.policy import Column
 from rewriter.scalar import float_guards
 from rewriter.scalar.array_literal import elements
@@ -63,6 +73,9 @@ class DuckDB(Engine):
             return exp.TryCast(
                 this=value, to=data_type(column.type.replace("numeric", Type.NUMERIC.cell), "duckdb")
             )
+        if found.element is not None and found not in UNCOMPARED and column.type not in AMBIGUOUS:
+            # An array of a fixed size is a list from here on: DuckDB raises where it is compared with one of another.
+            return exp.TryCast(this=value, to=data_type(column.type, "postgres"))
         # A column's own collation would go along through casts and subqueries. The cast is for enumerated types, which
         # have none and take none.
         return collated(self.printed(value, found), "C") if found is Type.TEXT else value

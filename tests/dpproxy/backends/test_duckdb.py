@@ -113,6 +113,31 @@ def test_types(tmp_path: Path) -> None:
     assert [(kind, column.type) for (kind, _), column in zip(TYPES, table.columns, strict=True)] == TYPES
 
 
+def test_columns_that_are_computed_as_they_are_read_are_not_shown(tmp_path: Path) -> None:
+    """DuckDB takes an update that their expression cannot compute, and raises at each later read of the row."""
+    backend = made(
+        tmp_path,
+        "CREATE TABLE t (text VARCHAR, generated INTEGER, n INTEGER AS (CAST(text AS INTEGER)), "
+        "always INTEGER DEFAULT (1))",
+    )
+    table = backend.schema().tables["public", "t"]
+    assert [column.name for column in table.columns] == ["text", "generated", "always"]
+
+
+def test_only_moments_have_an_era(backend: DuckDBBackend) -> None:
+    sql = """SELECT 'Vancouver (BC)', DATE '0044-03-15 (BC)', TIMESTAMP '0044-03-15 (BC) 12:00:00',
+    TIMESTAMPTZ '0044-03-15 (BC) 12:00:00+00', TIMESTAMP_S '0044-03-15 (BC) 12:00:00', DATE '2024-01-01'"""
+    found = fetch(backend, sql)
+    assert [found.texts(column)[0] for column in range(6)] == [
+        "Vancouver (BC)",
+        "0044-03-15 BC",
+        "0044-03-15 12:00:00 BC",
+        "0044-03-15 12:00:00+00 BC",
+        "0044-03-15 12:00:00 BC",
+        "2024-01-01",
+    ]
+
+
 def test_constraints_and_comments(backend: DuckDBBackend) -> None:
     tables = backend.schema().tables
     assert set(tables) == {
