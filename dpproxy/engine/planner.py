@@ -290,11 +290,20 @@ class BoundNode:
         return items_query(self.aggregate, place, self.cells or (), most, self.delta0, self._context)
 
     def weights(
-        self, left_out: Cells, delta0: int, turn: int, floor: int, largest: int | None
+        self,
+        left_out: Sequence[str],
+        delta0: int,
+        turn: int,
+        floor: int,
+        largest: int | None,
+        *,
+        marked: bool,
     ) -> HistogramQuery:
-        """The backend's SQL for a round of partition selection: without the groups named before, and those of less
-        weight than `floor`; each unit's set is cut to `largest` groups first."""
-        return weights_query(self.aggregate, left_out, delta0, turn, self._context, floor, largest)
+        """The backend's SQL for a round of partition selection: without the groups whose marks are `left_out`, and
+        those of less weight than `floor`; each unit's set is cut to `largest` groups first. Rows are `marked` for the
+        next round."""
+        context = self._context
+        return weights_query(self.aggregate, left_out, delta0, turn, context, floor, largest, marked=marked)
 
     def running(self, times: int) -> HistogramQuery:
         """The backend's SQL for the events of each item at the first `times` times."""

@@ -289,7 +289,7 @@ class Emitter:
             value = self.written(canonical(key), relation)
             found = type_of(key, relation, self.parameters)
             value = self.dialect.key(value, found)
-            value = self.dialect.cell(value, found) if typed else value
+            value = self.dialect.cell(value, found) if typed else self.dialect.label(value, found)
             outputs.append((f"g{number}", value))
         columns = row_columns(self, node)
         outputs += columns

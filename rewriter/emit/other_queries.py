@@ -124,21 +124,26 @@ def items_query(
 
 def weights_query(
     node: AggregateNode,
-    left_out: Cells,
+    left_out: Sequence[str],
     delta0: int,
     turn: int,
     backend: QueryContext,
     floor: int = 1,
     largest: int | None = None,
+    *,
+    marked: bool = False,
 ) -> HistogramQuery:
     """The rows (keys..., weight) of a round of partition selection, without the groups `left_out` since earlier ones.
+
+    `left_out` are marks, which the rows of earlier rounds had behind their weight where these were `marked`: a keyed
+    hash of 32 letters of a group's keys, so that no label goes back to the backend, however long or strange it is.
 
     Each unit keeps at most `delta0` of its groups, by an order that is another one each `turn`, and adds
     floor(2^20/sqrt(n)) to each of its n. Groups of less weight than `floor` are left out; with 0 none is, not even one
     that no unit keeps. `largest`: to how many groups each unit's set is cut before all else, by the same order in each
     turn; None for any number.
     """
-    query = CellQuery(unmeasured(node), backend, len(node.keys) if left_out else 0)
+    query = CellQuery(unmeasured(node), backend, 1 if left_out else 0)
     keys = [column(k) for k in query.keys]
     query.add("e", select(column(UNIT), *keys).distinct(copy=False).from_(exp.table_("r"), copy=False))
     source = "e"
@@ -146,26 +151,32 @@ def weights_query(
         query.first_groups("e", "s0", "s", "set", largest)
         source = "s"
     if left_out:
-        query.add("f", query.without(select(column(UNIT), *map(copied, keys), source=source), source))
+        query.add("d", backend.dialect.fragment(backend.dialect.cells([("mark", "VARCHAR")])))
+        known = select(exp.Literal.number(1), source="d").where(
+            column("mark", "d").eq(query.mark()), copy=False
+        )
+        rest = select(column(UNIT), *map(copied, keys), source=source)
+        query.add("f", rest.where(not_(exp.Exists(this=known)), copy=False))
         source = "f"
     query.first_groups(source, "c", "w", str(turn), delta0)
     summed = "w"
     if not floor:
         summed, nothing = "z", alias(cast(exp.Null(), "BIGINT"), "n")
         every = select(*map(copied, keys), nothing, source=source)
-        shown = select(*map(copied, keys), "n", source="w")
-        query.add("z", exp.union(shown, every, distinct=False, copy=False))
+        kept = select(*map(copied, keys), "n", source="w")
+        query.add("z", exp.union(kept, every, distinct=False, copy=False))
     root = exp.Sqrt(this=cast(column("n"), "DOUBLE"))
     each = cast(exp.Floor(this=exp.Div(this=exp.Literal.number(ONE), expression=root)), "BIGINT")
     total: exp.Expr = cast(exp.Sum(this=each), "BIGINT")
     if not floor:
         total = exp.Coalesce(this=total, expressions=[exp.Literal.number(0)])
-    weights = grouped(select(*keys, alias(total, "weight"), source=summed), *map(copied, keys))
+    shown = [alias(total, "weight"), *([alias(query.mark(), "mark")] if marked else [])]
+    weights = grouped(select(*keys, *shown, source=summed), *map(copied, keys))
     if floor > 1:
         weights = weights.having(
             exp.GTE(this=exp.Sum(this=copied(each)), expression=exp.Literal.number(floor))
         )
-    return query.written(weights, left_out, None)
+    return query.written(weights, tuple((mark,) for mark in left_out), None)
 
 
 def running_query(node: AggregateNode, times: Sequence[str | None], backend: QueryContext) -> HistogramQuery:
@@ -275,16 +286,9 @@ class CellQuery:
             name, exp.union(whole, cut.where(_at_most("_k", most), copy=False), distinct=False, copy=False)
         )
 
-    def without(self, rows: exp.Select, name: str) -> exp.Select:
-        """The rows of `name` that are in none of the bound cells."""
-        dialect = self.backend.dialect
-        self.add("d", domain(dialect, tuple(self.keys), tuple(self.types)))
-        same = [
-            dialect.same(column(k, table="d"), dialect.cell(column(k, table=name), of), of)
-            for k, of in zip(self.keys, self.types, strict=True)
-        ]
-        known = select(exp.Literal.number(1), source="d").where(*same, copy=False)
-        return rows.where(not_(exp.Exists(this=known)), copy=False)
+    def mark(self) -> exp.Expr:
+        """A group's keyed hash."""
+        return self.emitter.hashed([(exp.Literal.string("mark"), Type.TEXT), *self.named])
 
     def by_cell(self, name: str, cells: Cells) -> exp.Select:
         """SELECT the number of its cell FROM `name`, whose keys are typed; rows outside of the cells are dropped."""

@@ -21,7 +21,7 @@ from mechanisms.histogram import Cost
 from mechanisms.randomness import Stream
 from rewriter.binder.contribution_bounds import Bound
 from rewriter.ir.measure import Vector
-from rewriter.plan import Cells, HistogramQuery
+from rewriter.plan import HistogramQuery
 from tests.audit.claims import Claim, bounded_range, concentrated
 from tests.audit.experiment import Draw, Experiment, View
 from tests.audit.finding import PRIVACY_LEVEL, Finding, Levels
@@ -155,10 +155,19 @@ class Written(BoundNode):
         return self._once(("items", self.cells, place, most), partial(super().items, place, most))
 
     def weights(
-        self, left_out: Cells, delta0: int, turn: int, floor: int, largest: int | None
+        self,
+        left_out: Sequence[str],
+        delta0: int,
+        turn: int,
+        floor: int,
+        largest: int | None,
+        *,
+        marked: bool,
     ) -> HistogramQuery:
-        key = "weights", left_out, delta0, turn, floor, largest
-        return self._once(key, partial(super().weights, left_out, delta0, turn, floor, largest))
+        key = "weights", tuple(left_out), delta0, turn, floor, largest, marked
+        return self._once(
+            key, partial(super().weights, left_out, delta0, turn, floor, largest, marked=marked)
+        )
 
     def running(self, times: int) -> HistogramQuery:
         return self._once(("running", times), partial(super().running, times))
@@ -200,9 +209,16 @@ class Uncut(Written):
     """A node in which all groups of a unit have weight."""
 
     def weights(
-        self, left_out: Cells, delta0: int, turn: int, floor: int, largest: int | None
+        self,
+        left_out: Sequence[str],
+        delta0: int,
+        turn: int,
+        floor: int,
+        largest: int | None,
+        *,
+        marked: bool,
     ) -> HistogramQuery:
-        return Written.weights(self, left_out, 1000, turn, floor, largest)
+        return Written.weights(self, left_out, 1000, turn, floor, largest, marked=marked)
 
 
 class Longer(Written):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeGuard
 
@@ -204,9 +204,10 @@ def _vectors(over: BoundNode) -> Iterator[Query]:
         yield Query("clipped", asked, over.clipped(vectors, clips), tuple(lengths))
 
 
-def selected(node: BoundNode, released: Cells, turn: int) -> Query:
-    """The query of a round of partition selection."""
-    return Query("weights", node, node.weights(released, most_groups(node), turn, 1, None))
+def selected(node: BoundNode, left_out: Sequence[str], turn: int, *, marked: bool = False) -> Query:
+    """The query of a round of partition selection; `left_out`: marks."""
+    written = node.weights(left_out, most_groups(node), turn, 1, None, marked=marked)
+    return Query("weights", node, written)
 
 
 def most_groups(node: BoundNode) -> int:

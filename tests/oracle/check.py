@@ -183,10 +183,11 @@ def _values(query: Query, number: int, rows: list[Row]) -> list[int]:
     return [v for row in rows if isinstance(v := row[f"y{place}"], int)]
 
 
-def _some(node: BoundNode, world: World) -> Cells:
-    """Groups that a first round might release: every second one."""
-    found = _histogram(selected(node, (), 0), world, WHOLE)
-    return _labels(found)[::2]
+def _some(node: BoundNode, world: World) -> list[str]:
+    """The marks of groups that a first round might release: of every second one."""
+    query = selected(node, (), 0, marked=True)
+    _, found = world.engine.run(WHOLE, query.written.sql, query.values())
+    return sorted(row[-1] for row in found)[::2][:CELLS_MEASURED]
 
 
 def _labels(histogram: Histogram) -> Cells:

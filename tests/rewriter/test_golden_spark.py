@@ -73,8 +73,8 @@ def queries(node: AggregateNode) -> Iterator[tuple[str, HistogramQuery]]:
             yield "running", running_query(node, ("2024-01-01",), backend)
     if not node.measures and keys:
         yield "weights", weights_query(node, (), 3, 0, backend)
-        yield "weights", weights_query(node, some, 3, 1, backend, floor=ONE)
-        yield "weights", weights_query(node, some, 3, 1, backend, floor=0)
+        yield "weights", weights_query(node, ("mark",), 3, 1, backend, floor=ONE)
+        yield "weights", weights_query(node, ("mark",), 3, 1, backend, floor=0, marked=True)
 
 
 def sent(sql: str) -> Iterator[str]:

@@ -166,11 +166,9 @@ def cells_of(node: AggregateNode, judge: Judge) -> Cells:
 
 def selected(node: AggregateNode, judge: Judge) -> Cells:
     """All groups, in two rounds of which the second leaves out what came out of the first."""
-    first = _groups(judge.run(weights_query(node, (), MANY, 0, judge.backend)))
-    kept = first[::2]
-    if not kept:
-        return first
-    second = _groups(judge.run(weights_query(node, kept, MANY, 1, judge.backend)))
+    marked = judge.run(weights_query(node, (), MANY, 0, judge.backend, marked=True))
+    kept = _groups([row[:-1] for row in marked[::2]])
+    second = _groups(judge.run(weights_query(node, [row[-1] for row in marked[::2]], MANY, 1, judge.backend)))
     assert not set(kept) & set(second)
     return (*kept, *second)
 

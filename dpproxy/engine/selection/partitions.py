@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from dpproxy.engine.planner import BoundNode
 from dpproxy.engine.selection.groups import Fetch, SelectedGroups, capped
@@ -46,26 +49,26 @@ class PartitionSelection:
     def queries(self) -> tuple[HistogramQuery, ...]:
         return (self._weights((), 0),)
 
-    def _weights(self, left_out: Cells, turn: int) -> HistogramQuery:
-        least = self.mechanism.rounds[turn].least
-        return self.node.weights(left_out, self.mechanism.delta0, turn, least, self.mechanism.largest)
+    def _weights(self, left_out: Sequence[str], turn: int) -> HistogramQuery:
+        rounds, largest = self.mechanism.rounds, self.mechanism.largest
+        return self.node.weights(
+            left_out, self.mechanism.delta0, turn, rounds[turn].least, largest, marked=turn + 1 < len(rounds)
+        )
 
     def find(self, fetch: Fetch, stream: Stream) -> SelectedGroups:
-        released: list[tuple[str | None, ...]] = []
-        aside: list[tuple[str | None, ...]] = []  # private: names of groups that do not come out
+        released: dict[tuple[str | None, ...], None] = {}
+        left_out: list[str] = []  # private, as groups that are set aside are among them
         keys = len(self.node.aggregate.keys)
         for turn, this in enumerate(self.mechanism.rounds):
-            query = self._weights((*released, *aside), turn)
+            query = self._weights(left_out, turn)
             fetched = capped(query, self.cap, fetch, stream.child("cap", turn))
-            for names, chosen in zip(
-                (released, aside),
-                this.sort_out(fetched.counts(keys), stream.child("round", turn)),
-                strict=True,
-            ):
-                names += zip(*(fetched.texts(n, chosen) for n in range(keys)), strict=True)
+            out, aside = this.sort_out(fetched.counts(keys), stream.child("round", turn))
+            released |= dict.fromkeys(zip(*(fetched.texts(n, out) for n in range(keys)), strict=True))
+            if turn + 1 < self.rounds:
+                left_out += filter(None, fetched.texts(keys + 1, np.concatenate([out, aside])))
         cells = _ordered(released)
         return SelectedGroups(cells[: self.most] if self.most else cells, self.mechanism.cost_at_most)
 
 
-def _ordered(rows: list[tuple[str | None, ...]]) -> Cells:
+def _ordered(rows: Iterable[tuple[str | None, ...]]) -> Cells:
     return tuple(sorted(rows, key=lambda row: tuple((text is None, text or "") for text in row)))

@@ -253,6 +253,12 @@ class Engine(ABC):
         """A key's value in the type of its cells, NULL where that cannot hold it."""
         return cast(value, of.cell)
 
+    def label(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """A key whose text is a label, NULL where no cell could be read from that."""
+        if of is not Type.NUMERIC:
+            return value
+        return case((not_(exp.Is(this=self.cell(copied(value), of), expression=exp.null())), value))
+
     def converted(self, value: exp.Expr, own: Type, target: Type) -> exp.Expr:
         """A number of the type `own` on one side of a set operation in the type of both, an exact or a float one; or
         an array of exact numbers. NULL where that type cannot hold it."""
@@ -306,9 +312,13 @@ class Engine(ABC):
         shown: list[exp.Expr] = [alias(numbered, "cell")]
         for place, (name, target) in enumerate(columns, 1):
             texts = cast(exp.Parameter(this=exp.Literal.number(place)), "VARCHAR[]")
-            typed = exp.Cast(this=texts, to=data_type(f"{target}[]", "duckdb"))
+            typed = exp.Cast(this=self.labels(texts, target), to=data_type(f"{target}[]", "duckdb"))
             shown.append(alias(exp.Anonymous(this="UNNEST", expressions=[typed]), name))
         return select(*shown)
+
+    def labels(self, texts: exp.Expr, target: str) -> exp.Expr:
+        """An array of the texts of keys, in PostgreSQL's spelling, in the spelling that the engine reads."""
+        return texts
 
     @abstractmethod
     def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:

@@ -145,6 +145,14 @@ class DuckDB(Engine):
         # The text of a real is no text of the double that its cell is.
         return super().key(cast(value, "DOUBLE") if of in FLOATS else value, of)
 
+    def labels(self, texts: exp.Expr, target: str) -> exp.Expr:
+        if target not in ("DATE", "TIMESTAMP"):
+            return texts
+        label = exp.column("x")
+        spellings = [exp.Literal.string(one) for one in (r"^(\S+)(.*) BC$", r"\1 (BC)\2")]
+        read = exp.Anonymous(this="REGEXP_REPLACE", expressions=[copied(label), *spellings])
+        return _each(texts, label, read)
+
     def searched(self, node: exp.Expr) -> exp.Expr:
         array = self.write(node.this)
         found = exp.Anonymous(this="LIST_CONTAINS", expressions=[array, self.write(node.expression)])

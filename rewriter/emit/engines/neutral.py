@@ -64,6 +64,9 @@ class Neutral(Postgres):
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
         return value
 
+    def label(self, value: exp.Expr, of: Type) -> exp.Expr:
+        return value
+
     def converted(self, value: exp.Expr, own: Type, target: Type) -> exp.Expr:
         return value
 

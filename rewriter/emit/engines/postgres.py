@@ -121,9 +121,10 @@ class Postgres(Engine):
             return value
         if of is not Type.NUMERIC:
             return cast(value, _cell(of))
-        held = exp.LT(this=exp.Abs(this=value), expression=cast(exp.Literal.string(HELD), "DECIMAL"))
-        rounded = func("ROUND", copied(value), exp.Literal.number(10))
-        return case((held, rounded))
+        return when(_held(value), func("ROUND", copied(value), exp.Literal.number(10)))
+
+    def label(self, value: exp.Expr, of: Type) -> exp.Expr:
+        return when(_held(value), copied(value)) if of is Type.NUMERIC else value
 
     def converted(self, value: exp.Expr, own: Type, target: Type) -> exp.Expr:
         if target not in FLOATS:
@@ -368,6 +369,11 @@ def _exact(text: str) -> exp.Expr:
 
 def _cell(of: Type) -> str:
     return "TEXT" if of.cell == "VARCHAR" else of.cell
+
+
+def _held(value: exp.Expr) -> exp.Expr:
+    """Whether a cell can hold an exact number."""
+    return exp.LT(this=exp.Abs(this=value), expression=cast(exp.Literal.string(HELD), "DECIMAL"))
 
 
 def _opaque(of: Type) -> bool:

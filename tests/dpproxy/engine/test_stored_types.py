@@ -36,6 +36,16 @@ NUMBERS = [
     "INSERT INTO visits SELECT id, 2, 0.1, 0.1, 0.1 FROM people",
     "CREATE TABLE moments (k INTEGER)",
 ]
+ANCIENT = [
+    *PEOPLE,
+    "CREATE TABLE visits (person BIGINT, i INTEGER, d DATE, ts TIMESTAMP, tz TIMESTAMPTZ, n NUMERIC(38, 0))",
+    "INSERT INTO visits SELECT id, 2, '{0}', '{1}', '{2}', 1e30 FROM people",
+    "CREATE TABLE moments (k INTEGER)",
+]
+SPELLINGS = {
+    "duckdb": ("0044-03-15 (BC)", "0044-03-15 (BC) 10:00:00", "0044-03-15 (BC) 10:00:00+00"),
+    "postgres": ("0044-03-15 BC", "0044-03-15 10:00:00 BC", "0044-03-15 10:00:00+00 BC"),
+}
 FAR = (
     "'294247-01-10', '2024-01-01', '290000-01-01', '290000-01-01'",
     "'290309-12-22 (BC) 00:00:00', 'infinity', 'infinity', 'infinity'",
@@ -74,6 +84,27 @@ def test_labels_of_reals_and_of_many_decimals_are_found_again(engine: str, tmp_p
         ).rows
         assert [str(x) for x, _ in rows] == ["0.1", "2"]
         assert all(abs(int(str(counted)) - 3000) < 30 for _, counted in rows)
+
+
+@pytest.mark.parametrize("selection", ["pruned", "sips"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_labels_of_any_size_and_age_are_read_back(engine: str, selection: str, tmp_path: Path) -> None:
+    policy = POLICY.replace("[privacy]", f'[privacy]\npartition_selection = "{selection}"')
+    rows = [statement.format(*SPELLINGS[engine]) for statement in ANCIENT]
+    with service_on(engine, tmp_path, rows, policy) as service:
+        for column, label in (
+            ("d", "0044-03-15 BC"),
+            ("ts", "0044-03-15 10:00:00 BC"),
+            ("tz", "0044-03-15 10:00:00+00 BC"),
+            ("n", None),
+        ):
+            named = asyncio.run(service.ask("ann", f"SELECT DISTINCT {column} FROM visits WHERE i > 1")).rows
+            assert named == [(label,)], column
+            ((found, total),) = asyncio.run(
+                service.ask("ann", f"SELECT {column}, SUM(i) FROM visits GROUP BY 1")
+            ).rows
+            assert found == label
+            assert abs(float(str(total)) - 6000) < 600, column
 
 
 def test_no_stored_time_makes_a_query_fail(tmp_path: Path) -> None:

@@ -99,8 +99,8 @@ def _unbounded(
     if not node.measures:
         most = GROUPS if delta0 is None else min(delta0, GROUPS)
         for floor, largest in ((0, 10 * most), (1, None)):
-            for left_out in ((), (("x",) * wide,)):
-                query = weights_query(node, left_out, most, 0, backend, floor, largest)
+            for left_out in ((), ("mark",)):
+                query = weights_query(node, left_out, most, 0, backend, floor, largest, marked=not left_out)
                 yield from walk(query).weights(most, largest)
         yield from said
         return
