@@ -386,6 +386,7 @@ before AS (
     SELECT COALESCE(bool_or({_stops("who.login", "who.account")}), false) AS stopped,
         count(*) FILTER (
             WHERE failure.login = who.login AND failure.kind = %(failed)s AND {_recent("who.login_period")}
+                AND (failure.kind = 'failed' OR failure.account = failure.login)
         ) AS of_login,
         count(*) FILTER (
             WHERE failure.account = who.account AND failure.kind = %(failed)s AND {_recent("who.account_period")}
@@ -397,11 +398,15 @@ INSERT INTO dpproxy_ledger.failure (
     reservation, failed_at, login, account, kind, told, stops_login, stops_account, sealed
 )
 SELECT %(id)s, who.now_at, who.login, who.account, %(failed)s, NOT before.stopped,
-    NOT before.stopped AND before.of_login + 1 >= %(most)s, NOT before.stopped AND before.of_account + 1 >= %(most)s,
+    NOT before.stopped AND before.of_login + 1 >= %(most)s AND (%(failed)s = 'failed' OR who.account = who.login),
+    NOT before.stopped AND before.of_account + 1 >= %(most)s,
     %(sealed)s::bytea
 FROM who, before
 """
-"""Notes a failure. Accounts are locked, so that no two see the same number before them."""
+"""Notes a failure. Accounts are locked, so that no two see the same number before them.
+
+A login that acts for others is not stopped by their time-outs: one of them has thirty within minutes.
+"""
 
 TOLD = "SELECT told FROM dpproxy_ledger.failure WHERE reservation = %(id)s"
 

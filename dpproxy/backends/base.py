@@ -38,8 +38,8 @@ class BackendUnavailable(Exception):
 
 
 FailureKind = Literal["failed", "stopped", "undefined", "changed"]
-"""failed: the backend raised; stopped: it ran into its time-out, out of memory, or was lost; undefined: it knows no
-such table or column; changed: a key that the query rests on is no longer there."""
+"""failed: the backend raised; stopped: it ran into its time-out, out of memory, or was lost; undefined: it knew no
+such table or column before it read a row; changed: a key that the query rests on is no longer there."""
 
 
 class BackendError(Exception):

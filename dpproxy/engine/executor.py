@@ -95,7 +95,7 @@ class QueryEngine:
             texts if config.audit.statements else None,
             generation,
             planner.rows,
-            Failures(backend, ledger, planner.policy, texts),
+            Failures(ledger, texts),
             self._accounts.own,
         )
         self._repeats = Repeats(planner, ledger)

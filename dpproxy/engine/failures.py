@@ -8,23 +8,20 @@ from __future__ import annotations
 from contextlib import suppress
 
 from budget.account import FailureKind, LedgerError, Reservation
-from dpproxy.backends.base import Backend, BackendError, BackendUnavailable, Cancellation, Cancelled
+from dpproxy.backends.base import BackendError, Cancellation, Cancelled
 from dpproxy.engine.request import QueryRequest
 from dpproxy.engine.rollback_guard import RollbackGuardedLedger
 from dpproxy.engine.sealed_texts import SealedTexts
-from rewriter.policy import Policy
 from rewriter.refusal import Refusal
 
 _OUR_OWN = "what the backend has answered could not be used: more rows, or values of another kind, than were asked for"
 
 
 class Failures:
-    """Charges what raised, and notes the failures of one backend; `texts`: what seals its messages."""
+    """Charges what raised, and notes failures; `texts`: what seals the backend's messages."""
 
-    def __init__(
-        self, backend: Backend, ledger: RollbackGuardedLedger, policy: Policy, texts: SealedTexts
-    ) -> None:
-        self._backend, self._ledger, self._policy, self._texts = backend, ledger, policy, texts
+    def __init__(self, ledger: RollbackGuardedLedger, texts: SealedTexts) -> None:
+        self._ledger, self._texts = ledger, texts
 
     def charge(self, request: QueryRequest, reservation: Reservation, error: Exception) -> None:
         """Charges a reservation in full whose release has raised; `error` may be told once this returns.
@@ -46,25 +43,8 @@ class Failures:
         match error:
             case Cancelled():
                 return ("stopped" if cancellation.timed_out else None), "it ran into statement_timeout"
-            case LedgerError() | Refusal() | BackendError(kind="changed"):
+            case LedgerError() | Refusal() | BackendError(kind="undefined" | "changed"):
                 return None, ""
-            case BackendError(kind="undefined"):
-                return (None if self._gone() else "failed"), error.message
             case BackendError():
                 return ("stopped" if error.kind == "stopped" else "failed"), error.message or _OUR_OWN
         return ("stopped" if isinstance(error, MemoryError) else "failed"), f"{type(error).__name__}: {error}"
-
-    def _gone(self) -> bool:
-        """Whether a table or a column that the policy had read is no longer there."""
-        try:
-            there = {table.backend_name: table for table in self._backend.schema().relations.values()}
-        except (BackendError, BackendUnavailable):
-            return False
-        for table in self._policy.tables.values():
-            if table.view is not None:
-                continue
-            found = there.get(table.backend_name)
-            stored = (c.name for c in table.columns if not c.virtual and c.expression is None)
-            if found is None or any(found.column(name) is None for name in stored):
-                return True
-        return False

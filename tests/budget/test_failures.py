@@ -106,6 +106,16 @@ def test_thirty_of_the_other_kind(ledger: Ledger, account: Account) -> None:
     assert stopped(ledger, ann)
 
 
+def test_time_outs_of_others_stop_no_login_that_acts_for_them(ledger: Ledger, account: Account) -> None:
+    tool, ann, ben = account(1000), account(1000), account()
+    fail_all(ledger, ann, tool, kind="stopped")
+    assert stopped(ledger, ann, tool)
+    assert not stopped(ledger, ben, tool)
+    assert not stopped(ledger, tool)
+    fail_all(ledger, tool, kind="stopped")
+    assert stopped(ledger, tool), "its own do"
+
+
 def test_a_login_and_those_it_acts_for_are_counted_apart(ledger: Ledger, account: Account) -> None:
     tool, ann, ben, cat = account(), account(), account(), account()
     assert told(ledger, hold(ledger, ann, tool))

@@ -97,8 +97,13 @@ class Checks:
                 raise Violation("a reservation was given back whose noise was drawn")
 
     def _fails(self, state: State, row: Fields) -> None:
-        """Three that are told, or thirty of the other kind, stop a login or an account, and no more are told."""
+        """Three that are told, or thirty of the other kind, stop a login or an account, and no more are told; those of
+        the other kind stop no login that acts for somebody else."""
         for column, stops in (("login", row["stops_login"]), ("account", row["stops_account"])):
+            if column == "login" and row["kind"] == "stopped" and row["login"] != row["account"]:
+                if stops:
+                    raise Violation(f"{row['login']} is stopped by a time-out of {row['account']}")
+                continue
             period = state.tables["account"][row[column]]["period"]
             since = row["failed_at"] - LENGTHS[period] if period in LENGTHS else LONG_AGO
             found = [
@@ -106,6 +111,7 @@ class Checks:
                 for f in state.tables["failure"].values()
                 if f[column] == row[column] and f["kind"] == row["kind"] and f["told"]
                 if f["cleared_at"] is None and f["failed_at"] > since
+                if column == "account" or f["kind"] == "failed" or f["login"] == f["account"]
             ]
             if row["told"] and len(found) > MOST_FAILURES[row["kind"]]:
                 raise Violation(f"one failure too many was told to {row[column]}")

@@ -212,8 +212,10 @@ def fail(t: Transaction, p: Parameters) -> list[Row]:
             f[column] == row["name"] and f["kind"] == p["failed"] and f["failed_at"] > since
             for f in t.rows("failure")
             if f["told"] and f["cleared_at"] is None
+            if column == "account" or f["kind"] == "failed" or f["login"] == f["account"]
         )
-        stops[f"stops_{column}"] = not before and earlier + 1 >= p["most"]
+        counts = column == "account" or p["failed"] == "failed" or kept["login"] == opened[0]
+        stops[f"stops_{column}"] = not before and counts and earlier + 1 >= p["most"]
     failure = {"reservation": p["id"], "failed_at": now_at, "login": kept["login"], "account": opened[0]}
     rest = {"sealed": p["sealed"], "cleared_at": None, "cleared_by": None}
     t.insert_new("failure", p["id"], {**failure, "kind": p["failed"], "told": not before, **stops, **rest})

@@ -69,6 +69,8 @@ _UNDEFINED = (
 )
 _STOPPED = ("08", "40", "53", "55P03", "57", "58")
 """SQLSTATEs of lost connections, conflicts, want of memory or disk, locks, time-outs, and a server that goes down."""
+_LANGUAGES = ("pl_", "plperl", "plpy", "pltcl")
+"""How PostgreSQL's source files are called in which functions raise errors of their own."""
 _PLACE = ("service", "host", "hostaddr", "port", "dbname", "user", "options")
 """What of a connection decides which rows are read."""
 
@@ -318,16 +320,20 @@ def _rows(
 
 
 def kind_of(error: Exception) -> FailureKind:
-    """The kind of an error, by its class: PostgreSQL has stopped, or knows no table or column, or else has failed.
+    """The kind of an error: PostgreSQL has stopped, or knows no table or column, or else has failed.
 
     >>> [kind_of(error()) for error in (psycopg.errors.QueryCanceled, psycopg.errors.UndefinedTable, ValueError)]
     ['stopped', 'undefined', 'failed']
+
+    A function of the owner's can raise any class for any row: what a language raises, or finds undefined as it runs,
+    has failed.
     """
+    if not isinstance(error, psycopg.Error) or (error.diag.source_file or "").startswith(_LANGUAGES):
+        return "failed"
     if isinstance(error, _UNDEFINED):
-        return "undefined"
-    code = error.sqlstate if isinstance(error, psycopg.Error) else ""
-    lost = code is None and isinstance(error, psycopg.OperationalError)
-    return "stopped" if lost or (code or "").startswith(_STOPPED) else "failed"
+        return "failed" if error.diag.context else "undefined"
+    lost = error.sqlstate is None and isinstance(error, psycopg.OperationalError)
+    return "stopped" if lost or (error.sqlstate or "").startswith(_STOPPED) else "failed"
 
 
 def _interruption(connection: Connection) -> Callable[[], None]:
