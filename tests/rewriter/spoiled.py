@@ -376,7 +376,7 @@ def emitted(
         return
     if not node.measures and node.keys:
         yield weights_query(node, (), 3, 0, backend)
-        yield weights_query(node, listed, 3, 1, backend)
+        yield weights_query(node, ("mark",), 3, 1, backend, marked=True)
         return
     numbers = tuple(m for m in node.measures if isinstance(m, (Count, Moment)))
     if numbers:
