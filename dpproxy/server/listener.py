@@ -9,6 +9,7 @@ import os
 import resource
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,7 @@ from dpproxy.server.impersonation import Identity
 from dpproxy.server.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
 from dpproxy.server.login_methods import LoginMethods
 from dpproxy.server.login_queue import PendingLogin, WaitingRoom
+from dpproxy.server.loop_time import LoopTime
 from dpproxy.server.neighbours import Neighbours
 from dpproxy.server.padding import PaddedTurns, Ticks
 from dpproxy.server.session import SHUTDOWN, Services, Session, StatementHandler, nothing_published
@@ -63,6 +65,9 @@ _SHOWN = {
 _DAY = 86_400.0
 """Timeout of a padded statement at the front, whose clock also runs while it waits for its turn and its tick."""
 _MADE_WAY = m.error("53300", "too many connections are logging in", severity="FATAL")
+_SWITCH_SECONDS = 0.0005
+"""How long a thread that computes keeps the interpreter from the event loop, which relays everybody's messages: a tenth
+of what is usual."""
 _THREADS, _LOGIN_THREADS, _PLANNING = 32, 8, 4
 _THREADS_EACH, _PLANNING_EACH = 8, 2
 """Of one login at once: the others' statements find the rest."""
@@ -188,6 +193,7 @@ class Server:
             if shared is None
             else shared.seats
         )
+        self._time = LoopTime()
         self._draining = False
         self._listener: asyncio.Server | None = None
         self._services = self._serving(rooms)
@@ -210,6 +216,7 @@ class Server:
             self._settings.statement_timeout,
             self._settings.idle_seconds,
             self._job_begun,
+            self._time,
             rooms.observe,
             rooms.identity,
             rooms.watcher,
@@ -268,6 +275,7 @@ class Server:
 
         `stop`: stops the parts below the server if the process has to be ended by force; `inherited`: as of `start`.
         """
+        sys.setswitchinterval(_SWITCH_SECONDS)
         with ending(drain_seconds(self._settings.statement_timeout), stop) as asked:
             try:
                 ready(*await self.start(inherited))

@@ -35,6 +35,7 @@ from dpproxy.pgwire.step import (
 from dpproxy.server.fair_pool import Turns
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.login import FrontConnection, cancel_at_front
+from dpproxy.server.loop_time import LoopTime
 from dpproxy.server.padding import TIMED_OUT, PaddedTurns
 from dpproxy.server.transport import HIGH_WATER, Address, Channel
 from dpproxy.telemetry.observer import ChargeTally, Observer, StatementEnd
@@ -49,6 +50,8 @@ log = logging.getLogger("dpproxy.server.session")
 
 _RELOAD_SECONDS, _PAUSES = 60.0, (0.05, 0.1, 0.2, 0.4, 1.0)
 """How long a statement waits until something is bought again, and between its attempts."""
+_PIECE = 1 << 12
+"""Bytes of the front that are read before it may be the others' turn."""
 _GRACE_SECONDS = 1.0
 """How much later than the front's own statement_timeout ours is, so that it says so itself where it can."""
 SHUTDOWN = m.error("57P01", "terminating connection due to administrator command", severity="FATAL")
@@ -85,12 +88,13 @@ class Services:
 
     Attributes:
         answering: plans and answers private statements.
-        planning: the threads that plan them.
+        planning: the threads that plan them, and read long texts.
         threads: the threads that execute them.
         front: the address of the front.
         statement_timeout: seconds that a privacy step, or a statement of the front, may take.
         idle_timeout: seconds that a client may be silent.
         job_begun: called with the future of each job.
+        time: of the event loop, that sessions share.
         observe: called with the durations of the stages of private statements.
         identity: which logins may act for others.
         watcher: notified when statements and sessions end.
@@ -105,6 +109,7 @@ class Services:
     statement_timeout: float
     idle_timeout: float
     job_begun: Callable[[asyncio.Future[object]], None]
+    time: LoopTime
     observe: Observe = unobserved
     identity: Identity = field(default_factory=Identity)
     watcher: Observer = field(default_factory=Observer)
@@ -168,6 +173,9 @@ class Session:
         self._idle: asyncio.TimerHandle | None = None
         self._closing = False
         self._draining = False
+        self._time, self._in_line = services.time, False
+        self._round, self._answers = b"", list[bytes]()
+        """What has come from the client, and from the front, and waits for the session's turn."""
 
     def start(self) -> None:
         """Begins to relay, with what the client has sent since its login."""
@@ -175,7 +183,7 @@ class Session:
         self._client.inbound.limits = m.CLIENT_LIMITS
         self._client.attach(self._from_client, self._flow)
         self._front.channel.attach(self._from_front, self._flow)
-        self._guarded(self._relay.front, self._front.channel.inbound.rest())
+        self._at_once(self._relay.front, self._front.channel.inbound.rest())
         self._watch_client()
 
     @property
@@ -206,7 +214,7 @@ class Session:
     def drain(self) -> None:
         """Ends the session as soon as nothing is under way; a running step is still answered."""
         self._draining = True
-        self._guarded(lambda _: None, b"")
+        self._at_once(lambda _: None, b"")
 
     def abort(self) -> None:
         """Ends the session now."""
@@ -214,6 +222,46 @@ class Session:
 
     def _from_client(self, data: bytes) -> None:
         self._heard = self._loop.time()
+        if self._in_line:
+            self._hold(data)
+            return
+        if self._time.begin(self.analyst):
+            self._take_from_client(data)
+        else:
+            self._hold(data)
+        self._time.end()
+
+    def _hold(self, data: bytes) -> None:
+        """Keeps what the client has sent: a first piece as it came, since it may be a round that is known."""
+        if self._round or len(self._client.inbound):
+            self._client.inbound.feed(self._round + data)
+            self._round = b""
+        else:
+            self._round = data
+        self._line_up()
+
+    def _line_up(self) -> None:
+        """Waits for the session's next turn."""
+        if not self._closing:
+            self._in_line = True
+            self._time.wait(self.analyst, self._turn)
+            self._flow_control()
+
+    def _turn(self) -> None:
+        self._in_line = False
+        answers, self._answers = self._answers, []
+        while answers and not self._in_line:
+            self._take_from_front(answers.pop(0))
+        self._answers += answers
+        if self._in_line:
+            return
+        round_, self._round = self._round, b""
+        if round_:
+            self._take_from_client(round_)
+        else:
+            self._guarded(lambda _: None, b"")
+
+    def _take_from_client(self, data: bytes) -> None:
         inbound = self._client.inbound
         if self._closing or len(inbound) or self._stuck():
             self._guarded(inbound.feed, data)
@@ -229,14 +277,37 @@ class Session:
             self._client.inbound.feed(data)
 
     def _from_front(self, data: bytes) -> None:
+        if self._in_line or self._answers:
+            self._answers.append(data)
+            self._line_up()
+            return
+        if self._time.begin(self.analyst):
+            self._take_from_front(data)
+        else:
+            self._answers.append(data)
+            self._line_up()
+        self._time.end()
+
+    def _take_from_front(self, data: bytes) -> None:
         client = self._client
         if self._closing or client.congested or not self._relay.passed(data):
-            self._guarded(self._relay.front, data)
+            for begin in range(0, len(data), _PIECE):
+                if begin and self._time.over:
+                    self._answers.insert(0, data[begin:])
+                    self._line_up()
+                    return
+                self._guarded(self._relay.front, data[begin : begin + _PIECE])
             return
         client.send(data)
         self._watch_front()
         if len(client.inbound) or self._draining or self._presenting is not None:
             self._guarded(lambda _: None, b"")
+
+    def _at_once(self, take: Callable[[bytes], None], data: bytes) -> None:
+        """The same as `_guarded`, and as much of what waits as there is time for."""
+        self._time.begin(self.analyst)
+        self._guarded(take, data)
+        self._time.end()
 
     def _guarded(self, take: Callable[[bytes], None], data: bytes) -> None:
         """Processes bytes with `take`; any error ends this session alone."""
@@ -268,7 +339,7 @@ class Session:
             self._presented()
         if relay.fatal:
             self._end()
-        elif self._draining and relay.quiet and not len(client.inbound):
+        elif self._draining and relay.quiet and not (len(client.inbound) or self._round):
             self._end(SHUTDOWN)
         else:
             self._flow_control()
@@ -279,6 +350,9 @@ class Session:
         while len(inbound) and not (
             relay.busy or relay.full or front.congested or client.congested or self._closing
         ):
+            if self._time.over:
+                self._line_up()
+                return
             message = inbound.take()
             if message is None:
                 return
@@ -372,14 +446,16 @@ class Session:
         if self._client.closed.done():
             self._end()
         elif self._front.channel.closed.done():
+            # Its last words may still wait for their turn.
+            self._guarded(self._relay.front, b"".join(self._answers))
             self._end(SHUTDOWN)
         else:
-            self._guarded(lambda _: None, b"")
+            self._at_once(lambda _: None, b"")
 
     def _flow_control(self) -> None:
-        waiting = len(self._client.inbound) >= HIGH_WATER
-        self._client.read_if(not (waiting and self._stuck()))
-        self._front.channel.read_if(not self._client.congested)
+        waiting = len(self._client.inbound) + len(self._round) >= HIGH_WATER
+        self._client.read_if(not (waiting and (self._in_line or self._stuck())))
+        self._front.channel.read_if(not (self._client.congested or self._answers))
 
     def _stuck(self) -> bool:
         relay = self._relay
@@ -401,7 +477,7 @@ class Session:
         loop, cancellation, stages = self._loop, Cancellation(), Stages(self._services.observe)
         paid, planning = ChargeTally(), Cancellation()
         cancellation.on_cancel(planning.cancel)
-        turns = self._services.planning if isinstance(job, Prepare) else self._services.threads
+        turns = self._services.planning if isinstance(job, Prepare | SplitText) else self._services.threads
         padded = self._services.padded if isinstance(job, Step) else None
         waiting, arrived = Cancellation(), max(self._heard, self._left)
 
@@ -575,7 +651,7 @@ class Session:
             self._running = None
             if isinstance(job, Step):
                 self._left = self._loop.time()
-            self._guarded(lambda _: self._relay.finish(job, outcome), b"")
+            self._at_once(lambda _: self._relay.finish(job, outcome), b"")
 
     def _interrupt(self, message: str) -> None:
         """Cancels the running job and answers for it at once; what a step has cost stays charged."""
@@ -607,6 +683,7 @@ class Session:
                 self._cancel_quietly(self._running.planning)
             self._running = None
         self._presented()
+        self._time.leave(self.analyst, self._turn)
         self._client.send(last_words)
         self._client.close()
         if not self._relay.quiet and not self._front.channel.closed.done():

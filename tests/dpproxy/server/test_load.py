@@ -17,6 +17,7 @@ import pytest
 
 from dpproxy.front.front import Front
 from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.relay import Relay
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server.listener import LOGINS, LOGINS_OF_ONE_PEER
 from tests.dpproxy.wire import (
@@ -221,6 +222,32 @@ def test_a_client_that_never_reads_is_bounded_and_can_be_cancelled(proxy: Served
             assert other.receive() is None
         seen = raw.until("Z")
         assert errors(seen)[0]["C"] == "57014"
+
+
+def test_who_pipelines_holds_nobody_up(proxy: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight sessions send as many messages as fit in a buffer. Another login's question is taken before a half of these
+    are, whatever they cost."""
+    taken: list[int] = []
+    take = Relay.client
+
+    def noted(relay: Relay, kind: int, body: bytes) -> None:
+        taken.append(kind)
+        take(relay, kind, body)
+
+    with ExitStack() as stack:
+        many = [stack.enter_context(Raw.open(proxy.port)) for _ in range(8)]
+        ann = stack.enter_context(Raw.open(proxy.port))
+        for raw, user in ((ann, "ann"), *((raw, "mallory") for raw in many)):
+            raw.send(startup_packet({"user": user}))
+            raw.until("Z")
+        monkeypatch.setattr(Relay, "client", noted)
+        for raw in many:
+            raw.send(m.parse("", "SELECT 1", ()) * 2000)
+        assert rows(ann.query("SELECT 2")) == [("2",)]
+        assert taken.index(ord("Q")) < 8 * 2000 / 2
+        for raw in many:
+            raw.send(SYNC)
+            assert [kind for kind, _ in raw.until("Z")] == ["1"] * 2000 + ["Z"]
 
 
 def test_cancelling_what_does_not_run(proxy: Served) -> None:
