@@ -6,10 +6,9 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic, time
+from time import time
 from typing import TypeVar
 from urllib.parse import parse_qs
 
@@ -34,7 +33,7 @@ from dpproxy.console.sources import Part, Sources
 from dpproxy.console.tickets import SECONDS, Ticket, Tickets
 from dpproxy.deployment.control import RELOAD, NoServer, tell
 from dpproxy.owner.failures import BY_CONSOLE
-from dpproxy.server.login_throttle import Throttle
+from dpproxy.server.door import Door, TooManyFailures
 
 T = TypeVar("T")
 Page = Callable[[Sources, Mapping[str, str]], Mapping[str, object]]
@@ -53,8 +52,8 @@ _HERE = Path(__file__).parent
 _COOKIE = "dpproxy_owner"
 _MOST_BYTES = 4096
 """Of a form."""
-_MOST_GUESSES = 4
-"""Of one address at once."""
+_PLACES, _PACE_SECONDS = 2, 0.1
+"""Passwords that are looked at together, and for how long a wrong one keeps its place."""
 _QUICK = 8
 _PROBE_SECONDS = 10.0
 _NOT_YOURS = "This form was not made for you.\n"
@@ -78,10 +77,9 @@ class _Console:
         key_path = sources.config.path(sources.config.privacy.key_file)
         self._paths = {role: verifier_path(key_path, role) for role in ROLES}
         self._tickets = Tickets(sources.keys[0])
-        self._throttle, self._turn = Throttle(), asyncio.Lock()
-        self._guessing: dict[str, _Guessing] = {}
+        self._door = Door(_PLACES, 1, _PACE_SECONDS)
         self._probing: asyncio.Task[Sequence[Part]] | None = None
-        self._quick = CapacityLimiter(_QUICK)
+        self._quick, self._guesses = CapacityLimiter(_QUICK), CapacityLimiter(_PLACES)
         environment = Environment(
             loader=FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -242,29 +240,15 @@ class _Console:
         return response
 
     async def _right(self, peer: str, role: str, password: str) -> bool | None:
-        """Whether this is the password of a role; None for those who have to come again.
-
-        One attempt of an address at a time; over all addresses, one password is computed at a time.
-        """
-        guessing = self._guessing.setdefault(peer, _Guessing())
-        if guessing.waiting >= _MOST_GUESSES:
-            return None
-        guessing.waiting += 1
+        """Whether this is the password of a role; None for those who have to come again."""
         try:
-            async with guessing.turn:
-                wait = self._throttle.turn(peer, monotonic())
-                if wait is None:
-                    return None
-                await asyncio.sleep(wait)
-                async with self._turn:
-                    right = await self._quickly(partial(_holds, self._paths[role], password))
-                if right:
-                    self._throttle.succeeded(peer)
-                return right
-        finally:
-            guessing.waiting -= 1
-            if not guessing.waiting:
-                del self._guessing[peer]
+            async with self._door.turn(peer, role) as attempt:
+                attempt.right = await to_thread.run_sync(
+                    _holds, self._paths[role], password, limiter=self._guesses
+                )
+        except TooManyFailures:
+            return None
+        return attempt.right
 
     async def _ticket(self, request: Request) -> Ticket | None:
         """The visitor's, by the passwords of now: the owner may have set another one."""
@@ -300,14 +284,6 @@ class _Console:
         role = ticket.role if ticket is not None else ""
         values = {"path": "", **context, "title": title, "token": token, "role": role}
         return HTMLResponse(self._templates.get_template(template).render(values), status)
-
-
-@dataclass
-class _Guessing:
-    """Attempts of one address."""
-
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    waiting: int = 0
 
 
 def _verifiers(paths: Mapping[str, Path]) -> Mapping[str, str]:

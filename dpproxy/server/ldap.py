@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -67,7 +67,6 @@ class Directory:
     bind_dn: str
     password_file: Path | None
     groups: str = ""
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_LOGINS))
 
     def wanted(self, user: str) -> bool:
         """Whether this analyst logs in by the directory, and by nothing else."""
@@ -86,7 +85,7 @@ class Directory:
         if not password:
             return None
         try:
-            async with self._places, self._asked() as connection:
+            async with self._asked() as connection:
                 entry = await self._entry(connection, user, password)
         except DirectoryError as error:
             log.warning("the directory cannot be asked: %s", error)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import MECHANISM, PLUS, AuthenticationFailed, ClientScram, ScramVerifier, ServerScram
 from dpproxy.pgwire.startup import check_status, startup_packet
+from dpproxy.server.door import Attempt
 from dpproxy.server.transport import Address, Channel, ConnectionEnded, connect
 from rewriter.refusal import Refusal
 
@@ -46,12 +48,12 @@ async def authenticate(
     verifier: ScramVerifier,
     known: bool,
     binding: bytes | None,
-    turn: Callable[[], Awaitable[None]],
+    turn: Callable[[], AbstractAsyncContextManager[Attempt]],
 ) -> None:
     """Asks a client for its password by SCRAM; raises Refusal 28P01, ProtocolError, ConnectionEnded.
 
-    `binding`: what its TLS connection is bound to, None without one; `turn`: is awaited before the proof is looked
-    at, and raises Refusal.
+    `binding`: what its TLS connection is bound to, None without one; `turn`: in which the proof is looked at; it
+    raises Refusal.
     """
     scram = ServerScram(verifier, known=known, binding=binding)
     channel.inbound.limits = m.LOGIN_LIMITS
@@ -60,8 +62,10 @@ async def authenticate(
         mechanism, first = _initial_response((await channel.message())[1])
         channel.send(_request(_SASL_CONTINUE, scram.first(first, mechanism)))
         proof = (await channel.message())[1]
-        await turn()
-        channel.send(_request(_SASL_FINAL, scram.final(proof)))
+        async with turn() as attempt:
+            final = scram.final(proof)
+            attempt.right = True
+        channel.send(_request(_SASL_FINAL, final))
     except AuthenticationFailed as failure:
         if str(failure).startswith("malformed"):
             raise m.ProtocolError(str(failure)) from None

@@ -33,14 +33,16 @@ class Throttle:
     2.0
     """
 
-    def __init__(self) -> None:
+    def __init__(self, free: int = FREE_FAILURES) -> None:
+        """`free`: failures in a row that cost nothing."""
+        self._free = free
         self._forgotten: OrderedDict[Hashable, float] = OrderedDict()
         """When the last failure of each key will be forgotten."""
 
     def turn(self, key: Hashable, now: float) -> float | None:
         """Takes an attempt and gives the seconds to wait before it; None where too many wait already."""
         forgotten = max(self._forgotten.get(key, now), now)
-        wait = max(forgotten - now - (FREE_FAILURES - 1) * SPACING_SECONDS, 0.0)
+        wait = max(forgotten - now - (self._free - 1) * SPACING_SECONDS, 0.0)
         if wait > MOST_SECONDS:
             return None
         self._forgotten[key] = forgotten + SPACING_SECONDS
@@ -48,6 +50,10 @@ class Throttle:
         if len(self._forgotten) > _MOST_KEYS:
             self._forgotten.popitem(last=False)
         return wait
+
+    def is_free(self, key: Hashable, now: float) -> bool:
+        """Whether no failure of the key counts."""
+        return self._forgotten.get(key, now) <= now
 
     def succeeded(self, key: Hashable) -> None:
         """The password of an attempt was right: it does not count."""

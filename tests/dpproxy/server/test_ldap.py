@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -17,6 +17,7 @@ from dpproxy.config.sections import ConfigError, load
 from dpproxy.deployment.login_methods import directory_of
 from dpproxy.front.front import Front
 from dpproxy.owner.check_warnings import providers
+from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.startup import startup_packet
 from dpproxy.server import ldap as client
 from dpproxy.server import ldap_messages as ldap
@@ -213,31 +214,27 @@ def test_what_is_put_behind_the_answer_to_start_tls_is_not_read(tmp_path: Path) 
         assert believed(made(tmp_path, url, DN + "start_tls = true\n"), ("ann", "x")) == [False]
 
 
-def test_few_connections_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "SECONDS", 0.3)
-    arrived: list[socket.socket] = []
-
-    async def asked() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            listener.setblocking(False)
-            one = made(tmp_path, f"ldap://127.0.0.1:{listener.getsockname()[1]}", DN)
-            logins = [asyncio.create_task(one.proof("ann", "x")) for _ in range(30)]
-            await asyncio.sleep(0.15)
-            loop = asyncio.get_running_loop()
-            try:
-                async with asyncio.timeout(0.05):
-                    while True:
-                        arrived.append((await loop.sock_accept(listener))[0])
-            except TimeoutError:
-                pass
-            for login in logins:
-                login.cancel()
-            await asyncio.gather(*logins, return_exceptions=True)
-
-    asyncio.run(asked())
-    assert len(arrived) == client.MOST_LOGINS
-    for one in arrived:
-        one.close()
+@pytest.mark.service
+@pytest.mark.parametrize(("addresses", "most"), [(1, 2), (20, client.MOST_LOGINS - 1)])
+def test_few_connections_at_once(addresses: int, most: int, wire_front: Front, tmp_path: Path) -> None:
+    """One is left for whoever has logged in before."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as stack:
+        one = made(tmp_path, f"ldap://127.0.0.1:{listener.getsockname()[1]}", DN)
+        proxy = stack.enter_context(served(wire_front, auth="scram", methods=LoginMethods(directory=one)))
+        for n in range(20):
+            source = (f"127.0.3.{1 + n % addresses}", 0)
+            raw = stack.enter_context(Raw(socket.create_connection(("127.0.0.1", proxy.port), 10, source)))
+            raw.secure()
+            raw.send(startup_packet({"user": f"ann {n}"}))
+            raw.until("R")
+            raw.send(m.message("p", b"guess\0"))
+        listener.settimeout(0.5)
+        arrived = 0
+        with suppress(TimeoutError):
+            while True:
+                stack.enter_context(listener.accept()[0])
+                arrived += 1
+        assert arrived == most
 
 
 @pytest.mark.parametrize(
