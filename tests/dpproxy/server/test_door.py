@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import pytest
 
-from dpproxy.server import door as module
 from dpproxy.server.door import STRANGER_SECONDS, Door, TooManyFailures
 from dpproxy.server.login_throttle import FREE_FAILURES
 
@@ -121,7 +120,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         noted.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(module.asyncio, "sleep", slept)
+    monkeypatch.setattr("dpproxy.server.door.asyncio.sleep", slept)
     return noted
 
 
