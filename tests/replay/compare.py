@@ -6,7 +6,7 @@ epsilon is claimed, in epsilon too. A group that one run alone has counts as 0 i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -129,7 +129,7 @@ def differences(one: Run, other: Run) -> Iterator[str]:
     if len(one.queries) != len(other.queries):
         yield f"{len(one.queries)} and {len(other.queries)} queries"
     for (sql, arrays), (again, arrays_again) in zip(one.queries, other.queries, strict=False):
-        bound, bound_again = _rows(arrays), _rows(arrays_again)
+        bound, bound_again = _rows(arrays, one.marks), _rows(arrays_again, other.marks)
         # Groups that one run alone has may be the only ones that a round of a selection sets aside.
         set_aside = bool(bound) != bool(bound_again) and not (bound | bound_again) - private
         if sql != again and not set_aside:
@@ -149,9 +149,11 @@ def differences(one: Run, other: Run) -> Iterator[str]:
             yield "the values of a release differ"
 
 
-def _rows(arrays: Sequence[Iterable[object]]) -> set[object]:
-    """What is bound, row by row, in no order: the backend gives rows in none."""
-    columns = [tuple(array) for array in arrays]
+def _rows(arrays: Sequence[Iterable[str | None]], marks: Mapping[str, tuple[str | None, ...]]) -> set[object]:
+    """What is bound, row by row, in no order: the backend gives rows in none. Marks are the groups that they are of."""
+    columns: list[tuple[object, ...]] = [tuple(array) for array in arrays]
+    if len(columns) == 1 and all(text in marks for text in columns[0]):
+        return {marks[str(text)] for text in columns[0]}
     return set(zip(*columns, strict=True)) if len(set(map(len, columns))) == 1 else set(enumerate(columns))
 
 

@@ -109,6 +109,8 @@ class Run:
     seeds: list[bytes] = field(default_factory=list)
     paths: dict[Path, Step] = field(default_factory=dict)
     findings: list[str] = field(default_factory=list)
+    marks: dict[str, Hashable] = field(default_factory=dict)
+    """The groups by their marks, which go back to the backend in place of labels."""
 
     @property
     def steps(self) -> list[Step]:
@@ -319,6 +321,9 @@ class Recorder:
             fetched = fetch(query)
             named = selection.node.cells is None and not block.running
             self._labels = list(zip(*(fetched.texts(n) for n in range(keys)), strict=True)) if named else None
+            if self._labels is not None and len(fetched.columns) == keys + 2:
+                marks = map(str, fetched.texts(keys + 1))
+                self.run.marks.update(zip(marks, self._labels, strict=True))
             return fetched
 
         found = original(selection, labelled, stream)
