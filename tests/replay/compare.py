@@ -6,7 +6,7 @@ epsilon is claimed, in epsilon too. A group that one run alone has counts as 0 i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -149,7 +149,7 @@ def differences(one: Run, other: Run) -> Iterator[str]:
             yield "the values of a release differ"
 
 
-def _rows(arrays: Sequence[Iterable[str | None]], marks: Mapping[str, tuple[str | None, ...]]) -> set[object]:
+def _rows(arrays: Sequence[Iterable[str | None]], marks: Mapping[str, Hashable]) -> set[object]:
     """What is bound, row by row, in no order: the backend gives rows in none. Marks are the groups that they are of."""
     columns: list[tuple[object, ...]] = [tuple(array) for array in arrays]
     if len(columns) == 1 and all(text in marks for text in columns[0]):
