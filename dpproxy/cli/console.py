@@ -41,9 +41,9 @@ def beside(serving: Service | Workers, config: Config) -> AbstractAsyncContextMa
     if not config.server.http:
         return nullcontext("")
     if isinstance(serving, Workers):
-        sources = Sources.of(serving.service, serving.metrics, serving.count)
+        sources = Sources.of(serving.service, serving.metrics, serving.count, serving.check)
     else:
-        sources = Sources.of(serving, lambda: metrics.page_of(serving.metrics), 1)
+        sources = Sources.of(serving, lambda: metrics.page_of(serving.metrics), 1, serving.lateness.check)
     if load(_place(config)) is None:
         print("dpproxy: warning: nobody can log in to the console: dpproxy console password", file=sys.stderr)
     return listening(application(sources), config)

@@ -34,6 +34,7 @@ from dpproxy.console.tickets import SECONDS, Ticket, Tickets
 from dpproxy.deployment.control import RELOAD, NoServer, tell
 from dpproxy.owner.failures import BY_CONSOLE
 from dpproxy.server.door import Door, TooManyFailures
+from dpproxy.telemetry.lateness import Late
 
 T = TypeVar("T")
 Page = Callable[[Sources, Mapping[str, str]], Mapping[str, object]]
@@ -175,6 +176,10 @@ class _Console:
         return Response(await self._quickly(self._sources.metrics), media_type=_METRICS_TYPE)
 
     async def _alive(self, request: Request) -> Response:
+        try:
+            self._sources.served()
+        except Late:
+            return PlainTextResponse("clients wait\n", 503)
         return PlainTextResponse("alive\n")
 
     async def _ready(self, request: Request) -> Response:

@@ -19,7 +19,7 @@ from dpproxy.telemetry.metrics import page_of_stopped
 
 CONSOLE = "console"
 """What the console's secret is derived for."""
-_SECONDS = 5.0
+_SECONDS = 1.0
 """So long a look at the parts is taken for the present one: monitoring asks often."""
 
 
@@ -32,7 +32,7 @@ class Part:
 
 
 class Probe:
-    """Checks whether parts can be reached, at most every few seconds."""
+    """Checks whether parts can be reached, at most every second."""
 
     def __init__(self, looks: Mapping[str, Callable[[], object]]) -> None:
         """`looks`: by name of the part; each raises where it cannot be reached."""
@@ -41,12 +41,16 @@ class Probe:
         self._lock = Lock()
 
     def parts(self) -> tuple[Part, ...]:
-        """All of them as of now, or of a few seconds ago; may block."""
+        """All of them as of now, or of a second ago; may block."""
         with self._lock:
             if monotonic() - self._at >= _SECONDS:
                 self._parts = tuple(Part(name, _failure(look)) for name, look in self._looks.items())
                 self._at = monotonic()
             return self._parts
+
+
+def _nobody_is_served_here() -> None:
+    """Nobody waits either."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Sources:
 
     `bound`: gives the configuration that is served by now; `keys`: 32 secret bytes for cookies, and those of the key
     before; `metrics`: None where nobody is served here; `texts`: what opens the texts of statements, None where the
-    file says that none are kept.
+    file says that none are kept; `served`: raises Late where clients wait.
     """
 
     bound: Callable[[], BoundConfig]
@@ -66,11 +70,19 @@ class Sources:
     workers: int
     begun: datetime
     texts: SealedTexts | None
+    served: Callable[[], None] = _nobody_is_served_here
 
     @classmethod
-    def of(cls, service: Service, metrics: Callable[[], bytes] | None, workers: int) -> Sources:
+    def of(
+        cls,
+        service: Service,
+        metrics: Callable[[], bytes] | None,
+        workers: int,
+        served: Callable[[], None] = _nobody_is_served_here,
+    ) -> Sources:
         """The sources of a running service."""
         looks: dict[str, Callable[[], object]] = {
+            "server": served,
             "ledger": service.ledger.high_water.now,
             "front": partial(service.front.rows, "SELECT 1", most=1),
             "backend": service.checked.backend.schema,
@@ -84,6 +96,7 @@ class Sources:
             workers,
             datetime.now(UTC),
             service.texts,
+            served,
         )
 
     @property

@@ -52,6 +52,7 @@ from dpproxy.reporting.rows import RowSet
 from dpproxy.server import local_client
 from dpproxy.server.impersonation import Identity, no_owner
 from dpproxy.server.listener import Rooms, Server, ServerError, ServerSettings, Shared, tls_of
+from dpproxy.telemetry.lateness import Lateness
 from dpproxy.telemetry.metrics import Metrics
 from dpproxy.telemetry.observer import Observer, Watchers
 from dpproxy.telemetry.progress import Progress
@@ -245,6 +246,7 @@ class Service:
         self.front = stack.enter_context(open_front(self.config, workers=workers))
         self.owner = vault.owner and (self.front.owner or bool(self.config.front.url))
         self.metrics = Metrics(SLOTS)
+        self.lateness = Lateness(self.metrics.late)
         counts = (self.ledger.refusals.count, self.ledger.refusals.count_shapes)
         self._watchers: list[Observer] = [
             stack.enter_context(RefusalCounts(*counts, lambda text: self._shape_of(text))),
@@ -414,6 +416,7 @@ class Service:
             self._rooms(*told),
             role_for=lambda analyst: self._role_for(no_owner(analyst)),
             administration=Owner(lambda: self.config, self.ledger, self.metrics),
+            lateness=self.lateness,
         )
 
     async def serve(

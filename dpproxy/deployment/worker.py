@@ -14,12 +14,13 @@ from contextlib import suppress
 import uvloop
 
 from dpproxy.deployment.service import EXPECTED, Service
-from dpproxy.deployment.workers import BEAT, BEAT_SECONDS, HOLDING, READY, Order
+from dpproxy.deployment.workers import BEAT, BEAT_SECONDS, HOLDING, LATE, READY, Order
 from dpproxy.embedded.launcher import die_with
 from dpproxy.server.listener import Server, Shared
 from dpproxy.server.neighbours import Neighbours
 from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import leave
+from dpproxy.telemetry.lateness import Late, Lateness
 from dpproxy.telemetry.statement_log import json_everywhere
 
 log = logging.getLogger("dpproxy.deployment.worker")
@@ -58,7 +59,7 @@ async def _serve(service: Service, order: Order) -> None:
 
     def ready(host: str, port: int) -> None:
         os.write(sys.stdout.fileno(), READY)
-        tasks.extend(map(asyncio.create_task, (_beat(), _follow(service, server))))
+        tasks.extend(map(asyncio.create_task, (_beat(service.lateness), _follow(service, server))))
 
     inherited = None if order.inherited is None else socket.socket(fileno=order.inherited)
     await server.serve(ready, service.stop, inherited)
@@ -86,12 +87,18 @@ def _order(line: bytes) -> Order:
     return order
 
 
-async def _beat() -> None:
-    """Tells the parent that the loop runs. It does not wait for a parent that does not read."""
+async def _beat(lateness: Lateness) -> None:
+    """Tells the parent that the loop runs, and whether clients are served. It does not wait for a parent that does not
+    read."""
     os.set_blocking(sys.stdout.fileno(), False)
     while True:
+        beat = BEAT
+        try:
+            lateness.check()
+        except Late:
+            beat = LATE
         with suppress(BlockingIOError):
-            os.write(sys.stdout.fileno(), BEAT)
+            os.write(sys.stdout.fileno(), beat)
         await asyncio.sleep(BEAT_SECONDS)
 
 

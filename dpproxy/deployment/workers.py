@@ -22,10 +22,12 @@ from dpproxy.server.listener import ServerError, drain_seconds
 from dpproxy.server.session_limit import SessionLimit, empty_seats
 from dpproxy.server.shutdown import STOP_SECONDS, ending
 from dpproxy.telemetry import metrics
+from dpproxy.telemetry.lateness import LATE_SECONDS, Late
 
 PROGRAM: Sequence[str] = (sys.executable, "-m", "dpproxy.deployment.worker")
-READY, BEAT, HOLDING = b"ready\n", b".", b"h"
-"""What a worker says: that it listens, that its loop runs, that it holds the policy it was given."""
+READY, BEAT, LATE, HOLDING = b"ready\n", b".", b"l", b"h"
+"""What a worker says: that it listens, that its loop runs, that it runs but clients wait, that it holds the policy that
+it was given."""
 BEAT_SECONDS, _MOST_BEATS_MISSED = 1.0, 15
 """How often a worker says that its loop runs, and how long it may not do so. Beats are counted as missed one by one,
 so that a machine that slept has not missed many."""
@@ -62,6 +64,13 @@ class Workers:
         """No worker starts while the policy changes."""
         self._held: dict[int, asyncio.Event] = {}
         """By worker, whether it holds the policy it was last given."""
+        self._late = set[int]()
+        """The workers whose clients wait."""
+
+    def check(self) -> None:
+        """Raises Late where clients of a worker are not served."""
+        if self._late:
+            raise Late
 
     def metrics(self) -> bytes:
         """What all workers have counted, in Prometheus' text format; nothing while none runs."""
@@ -192,6 +201,7 @@ class Workers:
         pause = _SOON
         while True:
             status = await self._ended(place, process)
+            self._late.add(place.number)
             if place.number in self._held:
                 # What has ended buys nothing; another gets the present policy.
                 self._held[place.number].set()
@@ -204,6 +214,7 @@ class Workers:
                 try:
                     async with self._changing:
                         process = await self._start(place)
+                    self._late.discard(place.number)
                     pause = _SOON
                     break
                 except ServerError as error:
@@ -224,9 +235,15 @@ class Workers:
                     return await process.wait()
                 if HOLDING in said:
                     self._held[place.number].set()
+                if BEAT in said:
+                    self._late.discard(place.number)
+                if LATE in said:
+                    self._late.add(place.number)
                 missed = 0
             except TimeoutError:
                 missed += 1
+                if missed * BEAT_SECONDS > LATE_SECONDS:
+                    self._late.add(place.number)
                 if missed == _MOST_BEATS_MISSED:
                     _say(f"worker {place.number} does not answer and is ended")
                     process.kill()

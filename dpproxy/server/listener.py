@@ -39,6 +39,7 @@ from dpproxy.server.session_limit import SessionLimit
 from dpproxy.server.shutdown import ending
 from dpproxy.server.tls import Tls, tls_for
 from dpproxy.server.transport import Address, Channel, ConnectionEnded
+from dpproxy.telemetry.lateness import Lateness
 from dpproxy.telemetry.observer import Observer
 from dpproxy.telemetry.stages import Observe, unobserved
 from mechanisms.randomness import random_bytes
@@ -119,6 +120,7 @@ class Rooms:
         publish: runs a statement on published answers; may block, raises Refusal.
         administration: what the owner's sessions are told; None where owners do not log in.
         remembered: what is kept of statements, by kind: how many, and about how many bytes.
+        lateness: what measures how late clients are served.
     """
 
     answering: StatementHandler
@@ -134,6 +136,7 @@ class Rooms:
     publish: Callable[[QueryRequest], PublishResult] = nothing_published
     administration: Administration | None = None
     remembered: Callable[[], Mapping[str, tuple[int, int]]] = dict
+    lateness: Lateness = field(default_factory=Lateness)
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,7 @@ class Server:
         self._time = LoopTime()
         self._draining = False
         self._listener: asyncio.Server | None = None
+        self._watching: asyncio.Task[None] | None = None
         self._services = self._serving(rooms)
         self._entrance = Entrance(
             tls,
@@ -257,6 +261,7 @@ class Server:
                 )
         except OSError as error:
             raise ServerError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from None
+        self._watching = loop.create_task(self._rooms.lateness.watch(self._login_threads))
         host, port = self._listener.sockets[0].getsockname()[:2]
         return host, port
 
@@ -292,6 +297,8 @@ class Server:
         self._draining = True
         if self._listener is not None:
             self._listener.close()
+        if self._watching is not None:
+            self._watching.cancel()
         if self._shared is not None:
             self._shared.neighbours.close()
         for task in (*self._logins, *self._administering):

@@ -24,13 +24,14 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from budget.account import FailureKind
 from budget.units import units
+from dpproxy.telemetry.lateness import WHAT
 from dpproxy.telemetry.observer import Observer, StatementEnd, catalogued
 from dpproxy.telemetry.stages import STAGES, Stage
 from rewriter.refusal import CATALOGUE
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 """The environment's name, which prometheus_client reads when it is imported, of the folder that workers share."""
-Labelled = TypeVar("Labelled", Counter, Histogram)
+Labelled = TypeVar("Labelled", Counter, Gauge, Histogram)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
@@ -92,7 +93,21 @@ class Metrics(Observer):
         gauge = partial(Gauge, multiprocess_mode="livesum", registry=registry)
         self._sessions = gauge("dpproxy_sessions", "Analysts' sessions.")
         self._busy = gauge("dpproxy_backend_slots_busy", "Slots of the backend in use.")
+        self._late = _labelled(
+            Gauge(
+                "dpproxy_late_seconds",
+                "How long the event loop, or a login, had to wait within the last seconds.",
+                ["what"],
+                multiprocess_mode="liveall",
+                registry=registry,
+            ),
+            WHAT,
+        )
         gauge("dpproxy_backend_slots", "Slots of the backend.").set(slots)
+
+    def late(self, what: str, seconds: float) -> None:
+        """The loop, or a login, had to wait so long lately."""
+        self._late[what].set(seconds)
 
     def stage(self, stage: Stage, seconds: float) -> None:
         """A stage of a private statement is over."""

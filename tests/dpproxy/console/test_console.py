@@ -192,7 +192,7 @@ def test_pages_tell_what_happened(owner: httpx.Client) -> None:
     assert 'aria-invalid="true"' in tried
     assert "known: 3 values" in owner.get("/columns").text
     assert "all 2 analysts together" in owner.get("/guarantee").text
-    assert owner.get("/health").text.count("reachable</span>") == 3
+    assert owner.get("/health").text.count("reachable</span>") == 4
 
 
 def test_no_page_has_a_value_of_the_data(owner: httpx.Client) -> None:
@@ -296,7 +296,10 @@ def prometheus(config: Path) -> Iterator[httpx.Client]:
 def test_health_needs_no_login_and_tells_no_names(run: Running) -> None:
     assert httpx.get(f"{run.console}healthz").text == "alive\n"
     ready = httpx.get(f"{run.console}readyz")
-    assert (ready.status_code, ready.json()) == (200, {"ledger": True, "front": True, "backend": True})
+    assert (ready.status_code, ready.json()) == (
+        200,
+        {"server": True, "ledger": True, "front": True, "backend": True},
+    )
 
 
 def test_the_password_is_kept_as_a_verifier_and_a_new_one_ends_logins(
@@ -465,7 +468,7 @@ def test_readiness_follows_the_backend(run: Running, file: Path) -> None:
     database = file.parent / "people.duckdb"
     database.rename(database.with_suffix(".away"))
     try:
-        assert status_becomes(503).json() == {"ledger": True, "front": True, "backend": False}
+        assert status_becomes(503).json() == {"server": True, "ledger": True, "front": True, "backend": False}
         assert httpx.get(f"{run.console}healthz").status_code == 200
         with httpx.Client(base_url=run.console, timeout=60) as browser:
             assert log_in(browser).status_code == 303

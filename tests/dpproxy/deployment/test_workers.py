@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import duckdb
+import httpx
 import psycopg
 import pytest
 
@@ -318,6 +319,23 @@ from dpproxy.deployment import workers
 workers._MOST_BEATS_MISSED = 3
 app()
 """
+
+
+def test_health_tells_of_a_worker_whose_clients_wait(own: Path) -> None:
+    def told(running: Running, wanted: int) -> None:
+        for page in ("healthz", "readyz"):
+            deadline = time.monotonic() + 30
+            while httpx.get(f"{running.console}{page}").status_code != wanted:
+                assert time.monotonic() < deadline, f"{page} never has status {wanted}"
+                time.sleep(0.05)
+
+    with serving(["serve", "--port", "0", "--workers", "2", "--http", "127.0.0.1:0"], folder=own) as running:
+        told(running, 200)
+        hung = workers(running).pop()
+        os.kill(hung, signal.SIGSTOP)
+        told(running, 503)
+        os.kill(hung, signal.SIGCONT)
+        told(running, 200)
 
 
 def test_a_worker_that_hangs_is_replaced(own: Path) -> None:
