@@ -161,7 +161,11 @@ def tried(sql: str, world: World, tally: Tally, started: float, explorer: Explor
             tally.crashes[f"{what}: {error}"] = f"{world.name}: {reduced(asked, _crashes(world, what))}"
         return "crash"
     row.accepted += 1
-    if broken := _broken(nodes, asked, world, row, tally):
+    try:
+        broken = _broken(nodes, asked, world, row, tally)
+    except Refusal as refusal:  # as its queries are written, which is before anything is paid
+        return _refused(tally, refusal.code)
+    if broken:
         small = reduced(asked, _breaks(world))
         with suppress(Refusal, psycopg.Error):
             broken = _broken(planned(small, world), small, world, Row(), Tally())
