@@ -177,6 +177,8 @@ class Snapshot:
 
 def unavailable(error: psycopg.Error) -> LedgerUnavailable:
     """An error of the server without its text, which could hold data."""
+    if isinstance(error, psycopg.errors.DataCorrupted | psycopg.errors.IndexCorrupted):
+        return LedgerUnavailable("the ledger is damaged: put a backup back by dpproxy restore")
     return LedgerUnavailable(f"the ledger cannot be used ({type(error).__name__})")
 
 

@@ -31,7 +31,7 @@ from dpproxy.config.identity import AUDITOR, OWNER
 from dpproxy.config.sections import Config, ConfigError
 from dpproxy.config.values import exact
 from dpproxy.deployment.control import RELOAD, NoServer, tell
-from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured
+from dpproxy.deployment.service import MOST_WORKERS, BoundConfig, Service, configured, settings_of
 from dpproxy.deployment.workers import Workers
 from dpproxy.owner import analysts, keys
 from dpproxy.owner import backup as owner_backup
@@ -43,6 +43,7 @@ from dpproxy.owner.presets import Name as Preset
 from dpproxy.reporting.rows import OutputError
 from dpproxy.reporting.tables import Format, print_json
 from dpproxy.server import systemd
+from dpproxy.server.listener import tls_of
 from dpproxy.server.shutdown import leave
 from dpproxy.telemetry.statement_log import json_everywhere
 
@@ -249,6 +250,7 @@ def check(
     with reported():
         checked = BoundConfig.open(configured(config))
         checked.backend.close()
+        tls_of(settings_of(checked.config))
         cli_check.report(checked, details=details, as_json=json)
 
 

@@ -21,6 +21,8 @@ LEAST_EPSILON = Fraction(1, 1000)
 """With less the noise of quantiles could not be drawn where a unit counts with two dozen rows."""
 MOST_FETCHED = 1_000_000
 """The largest d_bar: noise is drawn for as many groups, whether there are so many or not (two seconds)."""
+_LONG = 10**15
+"""Numbers from here on are written with an exponent."""
 Number = TypeVar("Number", int, Fraction)
 
 
@@ -93,6 +95,8 @@ def _written(value: Fraction | int, *, up: bool = False) -> str:
     ('400', '0.333333', '0.333334')
     """
     top, bottom = value.as_integer_ratio()
+    if abs(top) >= _LONG * bottom:
+        return f"{Decimal(top) / bottom:.6g}"
     if bottom == 1:
         return str(top)
     rounded = Context(6, ROUND_CEILING if up else ROUND_FLOOR).divide(Decimal(top), Decimal(bottom))

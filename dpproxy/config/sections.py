@@ -63,6 +63,8 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def _exact(value: object) -> object:
+    if isinstance(value, float):
+        raise ValueError(f"must be a number to count with, not {value}")
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         raise ValueError("must be a number")
     return Fraction(value)
@@ -149,6 +151,8 @@ class ServerSection(_Section):
             raise ValueError('tls_client_ca goes with auth = "scram": "trust" would ask for no certificate')
         if self.http and not is_loopback(self.http_address[0]) and not self.tls_cert:
             raise ValueError(f"http {self.http} is not loopback: set tls_cert and tls_key")
+        if self.http and self.port and self.http_address[1] == self.port:
+            raise ValueError(f"port {self.port} is analysts', and http {self.http} needs another one")
         return self
 
 
@@ -603,7 +607,7 @@ def load(path: Path) -> Config:
 def content(path: Path) -> dict[str, Any]:
     """What a file says, before it is checked; raises ConfigError for what is no TOML."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=exact)
+        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=_decimal)
     except FileNotFoundError as error:
         raise ConfigError(
             path, "", "there is no such file; `dpproxy init` writes one, and --config names another"
@@ -612,6 +616,14 @@ def content(path: Path) -> dict[str, Any]:
         raise ConfigError(path, "", f"cannot be read ({error.strerror})") from error
     except (ValueError, UnicodeDecodeError) as error:
         raise ConfigError(path, "", str(error)) from error
+
+
+def _decimal(written: str) -> Fraction | float:
+    """A decimal as it is written; a float where none can be counted with, which is a mistake of its key."""
+    try:
+        return exact(written)
+    except ValueError:
+        return float(written)
 
 
 def validated(path: Path, said: Mapping[str, Any]) -> Config:

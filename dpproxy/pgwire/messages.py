@@ -41,6 +41,10 @@ class ProtocolError(Exception):
         self.code = code
 
 
+class NoStartup(ProtocolError):
+    """The first bytes are no packet of the protocol: PostgreSQL closes without a word."""
+
+
 class Inbound:
     """A client's bytes, cut into messages of the kinds and lengths that `limits` names.
 
@@ -99,7 +103,7 @@ class Inbound:
             return None
         length = int.from_bytes(buffer[start : start + 4], "big")
         if not 8 <= length <= STARTUP_LIMIT:
-            raise ProtocolError("invalid length of startup packet")
+            raise NoStartup("invalid length of startup packet")
         if len(buffer) < start + length:
             return None
         code = int.from_bytes(buffer[start + 4 : start + 8], "big")

@@ -84,6 +84,7 @@ from dpproxy.pgwire.step import (
     moved,
     only_text,
     strings,
+    without_paths,
 )
 from dpproxy.pgwire.work import MOST_STATEMENTS, MOST_WITH_PRIVATE, MessageFlows, Work
 from rewriter.refusal import Refusal
@@ -664,6 +665,7 @@ class Relay:
         head = self._line.pending.head
         self._copying = False
         self._forget_round()
+        raw = without_paths(raw)
         if head is not None and head.ours:
             self.to_client += cleaned(raw, head)
         else:

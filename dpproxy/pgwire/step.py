@@ -400,6 +400,10 @@ _POINTS = "Ppq"
 _WHERE = "WFLR"
 
 
+_OF_FILES = ("53100", "58030", "58P01", "58P02", "XX001", "XX002")
+"""SQLSTATEs of errors that name files of the front."""
+
+
 def cleaned(raw: bytes, head: PendingMessage) -> bytes:
     """An error of the proxy's own text: without what points into that text, with a refusal's position."""
     dropped = _POINTS if head.shown else _POINTS + _WHERE
@@ -408,6 +412,20 @@ def cleaned(raw: bytes, head: PendingMessage) -> bytes:
     if refusal is not None and refusal.position is not None and fields.get("C") == refusal.code:
         fields["P"] = str(refusal.position)
     return m.join_fields("E", fields)
+
+
+def without_paths(raw: bytes) -> bytes:
+    """An error of the front, without the names of its files where its disk is full or broken.
+
+    >>> full = m.join_fields("E", {"S": "ERROR", "C": "53100", "M": 'could not extend file "base/5/1": No space left'})
+    >>> m.split_fields(without_paths(full))["M"]
+    'the disk of the front is full or cannot be used'
+    """
+    fields = m.split_fields(raw)
+    if fields.get("C") not in _OF_FILES:
+        return raw
+    kept = {name: text for name, text in fields.items() if name in "SVC"}
+    return m.join_fields("E", {**kept, "M": "the disk of the front is full or cannot be used"})
 
 
 def moved(raw: bytes, by: int) -> bytes:

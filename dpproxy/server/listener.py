@@ -350,7 +350,7 @@ class Server:
             async with asyncio.timeout(self._settings.login_seconds):
                 await self._welcome(channel, guest)
             return
-        except ConnectionEnded:
+        except (ConnectionEnded, m.NoStartup):
             pass
         except Refusal as refusal:
             last_words = m.error(refusal.code, refusal.message, severity="FATAL", hint=refusal.hint)

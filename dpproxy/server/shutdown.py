@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import NoReturn
 
 from dpproxy.server.systemd import STOPPING, notify
 
@@ -69,8 +70,11 @@ def ending(seconds: float, stop: Callable[[], None]) -> Iterator[asyncio.Event]:
         signals.put(0)
 
 
-def leave() -> None:
-    """Ends the process, of which all servers are stopped, where only threads keep it from ending."""
+def leave() -> NoReturn:
+    """Ends the process, of which all servers are stopped.
+
+    At once: threads may keep the interpreter from ending, and DuckDB's types complain of what it leaves behind.
+    """
     # The interpreter takes its handlers away before it has ended: a second signal would kill it there.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
@@ -82,7 +86,7 @@ def leave() -> None:
     ]
     for thread in others:
         thread.join(max(deadline - time.monotonic(), 0))
-    if any(thread.is_alive() for thread in others):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

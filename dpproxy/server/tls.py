@@ -43,8 +43,11 @@ def tls_for(certificate: str, key: str, client_ca: str = "") -> Tls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols([ALPN])
+    files = {"tls_cert": certificate, "tls_key": key}
     try:
         if certificate or key:
+            for name, named in files.items():
+                _readable(name, named)
             context.load_cert_chain(certificate, key, password=lambda: "")
             shown = Path(certificate).read_bytes()
         else:
@@ -55,7 +58,8 @@ def tls_for(certificate: str, key: str, client_ca: str = "") -> Tls:
                     file.write(shown)
                 context.load_cert_chain(path)
     except (ssl.SSLError, OSError) as error:
-        raise ValueError(f"tls_cert and tls_key cannot be used: {error.strerror or error}") from None
+        said = " and ".join(f"{name} {named}" for name, named in files.items())
+        raise ValueError(f"{said} are no certificate and its key in PEM{_reason(error)}") from None
     if client_ca:
         _ask_for_certificates(context, client_ca)
     return Tls(context, _end_point(x509.load_pem_x509_certificates(shown)[0]))
@@ -83,11 +87,27 @@ def _values(certificate: x509.Certificate, field: str) -> Sequence[str | bytes]:
     return names.get_values_for_type(_ALTERNATIVE[field])
 
 
+def _readable(name: str, file: str) -> None:
+    """Raises ValueError for a file that cannot be read."""
+    try:
+        with open(file, "rb"):
+            pass
+    except OSError as error:
+        raise ValueError(f"{name} {file} cannot be read: {error.strerror}") from None
+
+
+def _reason(error: OSError) -> str:
+    """Why, in the library's words, where it has any."""
+    reason = getattr(error, "reason", None)
+    return f" ({str(reason).replace('_', ' ').lower()})" if reason else ""
+
+
 def _ask_for_certificates(context: ssl.SSLContext, client_ca: str) -> None:
+    _readable("tls_client_ca", client_ca)
     try:
         context.load_verify_locations(cafile=client_ca)
     except (ssl.SSLError, OSError) as error:
-        raise ValueError(f"tls_client_ca cannot be used: {error.strerror or error}") from None
+        raise ValueError(f"tls_client_ca {client_ca} has no certificates in PEM{_reason(error)}") from None
     context.verify_mode = ssl.CERT_OPTIONAL
 
 

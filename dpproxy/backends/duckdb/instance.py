@@ -5,6 +5,7 @@ Why: docs/decisions/duckdb-is-attached.md.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,8 @@ import duckdb
 from dpproxy.backends.base import BackendUnavailable, literal
 from dpproxy.backends.duckdb.schema import read_schema
 from rewriter.plan import UniqueKey
+
+log = logging.getLogger(__name__)
 
 DuckDBSettings = Mapping[str, str | bool | int | float | list[str]]
 
@@ -73,6 +76,8 @@ class Instance:
         self._instance: duckdb.DuckDBPyConnection | None = None
         self._file: Path | None = None
         self._attached: tuple[int, ...] = ()
+        self._seen: tuple[int, ...] = ()
+        """The file that was attached last: of the same one, changes are no news."""
         self._unique: frozenset[UniqueKey] | None = None
         self._users, self._used = 0, 0.0
 
@@ -181,6 +186,9 @@ class Instance:
         file, state = self._path.resolve(), _state(self._path)
         if file != self._file:
             self._end()
+        if self._seen and state[:2] != self._seen:
+            log.warning("another DuckDB file is in the place of %s: it is read from now on", self._path)
+        self._seen = state[:2]
         if self._instance is None:
             self._instance, self._file = self._started(file), file
         try:

@@ -127,7 +127,7 @@ class PostgresBackend(PublicCounts):
         """
         visible = [column.name for column in table.columns if not column.hidden]
         shown = [f"CAST({quoted(name)} AS text)" for name in visible]
-        query = f"SELECT {', '.join(shown)} FROM {public_rows(table, visible, self.dialect)}"
+        query = f"SELECT {', '.join(shown) or '1'} FROM {public_rows(table, visible, self.dialect)}"
         with self._connection() as connection, self._opened(connection, query) as batches:
             while rows := masked(Cancellation(), batches):
                 yield from rows

@@ -95,7 +95,7 @@ class SparkBackend(PublicCounts):
             for c in visible
         ]
         rows = public_rows(table, [c.name for c in visible], self.dialect)
-        query = f"SELECT {', '.join(shown)} FROM {rows}"
+        query = f"SELECT {', '.join(shown) or '1'} FROM {rows}"
         with self._session() as session:
             batches = masked(Cancellation(), lambda: _batches(session, query))
             while (batch := masked(Cancellation(), lambda: next(batches, None))) is not None:

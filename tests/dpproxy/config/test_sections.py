@@ -176,8 +176,8 @@ MISTAKES = [
     ("[privacy]\ndelta_per = 1", "privacy.delta_per", None),
     ('[privacy]\nnoise = "uniform"', "privacy.noise", None),
     ("[budget]\ninformation = -1", "budget.information", None),
-    ("[budget]\ncalls = nan", "", None),
-    ("[budget]\ncalls = 1e999999999", "", None),
+    ("[budget]\ncalls = nan", "budget.calls", None),
+    ("[budget]\ncalls = 1e999999999", "budget.calls", None),
     ('[budget]\nperiod = "year"', "budget.period", None),
     ('[budget.teams.a]\nmembers = ["x", "x"]', "budget.teams.a", None),
     ("[budget]\ncalls = 1\ncalls = 2", "", None),
@@ -191,6 +191,10 @@ MISTAKES = [
     ("[tables.t.columns]\nc = { domain = [1], range = [1, 2] }", "tables.t.columns.c", None),
     ("[tables.t.columns]\nc = { hidden = true, domain = [1] }", "tables.t.columns.c", None),
     ("[tables.t]\nmax_rows_per_unit = 0", "tables.t.max_rows_per_unit", None),
+    ("[budget]\ninformation = nan", "budget.information", None),
+    ("[budget]\ncalls = -inf", "budget.calls", None),
+    ("[budget]\ninformation = 1e999", "budget.information", None),
+    ('[server]\nport = 6480\nhttp = "127.0.0.1:6480"', "server", None),
 ]
 
 
@@ -198,6 +202,11 @@ MISTAKES = [
 def test_a_mistake_is_named(tmp_path: Path, text: str, key: str, nearest: str | None) -> None:
     error = refused(tmp_path, SMALLEST + text + "\n")
     assert (error.key, error.nearest) == (key, nearest)
+
+
+def test_a_number_is_named_in_few_letters(tmp_path: Path) -> None:
+    message = refused(tmp_path, SMALLEST + "[budget]\ninformation = 1e400\n").message
+    assert message == "must be at most 1.15292e+12, not 1.00000e+400"
 
 
 def test_sections_that_must_be_there(tmp_path: Path) -> None:

@@ -320,6 +320,6 @@ def test_another_privacy_unit_needs_a_restart(service: Service) -> None:
 
 def test_a_certificate_that_cannot_be_read_changes_nothing(service: Service, tmp_path: Path) -> None:
     generation = service.generation
-    with pytest.raises(Exception, match="tls_cert and tls_key cannot be used"):
+    with pytest.raises(Exception, match=r"tls_cert .*none cannot be read"):
         reload(service, AFTER + '[server]\ntls_cert = "none"\ntls_key = "none"\n')
     assert service.generation == generation

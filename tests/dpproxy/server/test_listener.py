@@ -116,7 +116,9 @@ def test_garbage_on_the_port(proxy: Served, garbage: bytes) -> None:
     with Raw.open(proxy.port) as raw:
         raw.send(garbage)
         seen = raw.until("E")
-        assert errors(seen)[0]["S"] == "FATAL"
+        # What has no length of a startup packet is closed without a word.
+        assert bool(seen) == (garbage[:3] == bytes(3) and garbage[3] >= 8)
+        assert not seen or errors(seen)[0]["S"] == "FATAL"
     with proxy.raw() as raw:
         assert rows(raw.query("SELECT 1")) == [("1",)]
 
@@ -409,7 +411,10 @@ def test_logs_hold_no_statements_and_no_data(proxy: Served, caplog: pytest.LogCa
         (ServerSettings(host="192.0.2.1", tls_cert="x"), "tls_cert"),
         (ServerSettings(host="example.org", auth="trust"), "loopback"),
         (ServerSettings(host="0.0.0.0", auth="trust", tls_cert="x", tls_key="y"), "loopback"),
-        (ServerSettings(tls_cert="/none/cert", tls_key="/none/key"), "cannot be used"),
+        (
+            ServerSettings(tls_cert="/none/cert", tls_key="/none/key"),
+            "tls_cert /none/cert cannot be read",
+        ),
     ],
 )
 def test_what_would_let_others_listen_is_refused(settings: ServerSettings, message: str) -> None:

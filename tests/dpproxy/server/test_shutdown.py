@@ -46,8 +46,6 @@ uvloop.run(main(sys.argv[1]))
 if sys.argv[1] == "stop":
     endless()
 shutdown.leave()
-if sys.argv[1] == "again":
-    say(signal.getsignal(signal.SIGTERM).name)
 """
 FORCED = ["ready", "servers stopped"]
 
@@ -57,7 +55,6 @@ FORCED = ["ready", "servers stopped"]
     [
         ("nothing", 0, ["ready", "drained"], signal.SIGTERM),
         ("nothing", 0, ["ready", "drained"], signal.SIGINT),
-        ("again", 0, ["ready", "drained", "SIG_IGN"], signal.SIGTERM),
         ("thread", 0, ["ready", "drained"], signal.SIGTERM),
         ("loop", 1, FORCED, signal.SIGTERM),
         ("body", 1, FORCED, signal.SIGINT),
