@@ -233,7 +233,7 @@ timing: $(VENV)/.dev
 	$(PY) -m benchmarks.latency.timing
 
 # What one attacker costs everybody else, attack by attack, and how long the proxy takes to end meanwhile: docs/found-by-attack.md.
-# Some ten minutes; all of it on loopback.
+# A quarter of an hour; all of it on loopback.
 availability: $(VENV)/.dev
 	$(PY) -m benchmarks.latency.availability
 

@@ -1,16 +1,20 @@
-"""What one attacker costs everybody else: SELECT 1, private questions, logins and health beside each attack.
+"""What one attacker costs everybody else: SELECT 1, private questions, logins, the console and health before, beside
+and after each attack.
 
-`make availability`, some ten minutes; `python -m benchmarks.latency.availability NAME...` for some of the attacks. Each
-row has a proxy of its own, whose process gets SIGTERM while the attack goes on. Attacks are bounded in time and go to
-loopback.
+`make availability`, a quarter of an hour; `python -m benchmarks.latency.availability NAME...` for some of the attacks.
+Each row has a proxy of its own, whose process gets SIGTERM while the attack goes on. Attacks are bounded in time and go
+to loopback.
 """
 
 from __future__ import annotations
 
 import http.client
 import os
+import re
+import select
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -20,8 +24,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import duckdb
 import psycopg
@@ -30,8 +37,13 @@ from rich.table import Table
 
 from benchmarks.latency.serving import FRESH, Proxy, serving
 from dpproxy.deployment.workers import reserved_port
+from dpproxy.pgwire import messages as m
+from dpproxy.pgwire.auth import ClientScram
+from dpproxy.pgwire.startup import startup_packet
 
 SECONDS = 12.0
+BEFORE, DURING, AFTER = 3.0, 6.0, 3.0
+"""Seconds for which the bystander is timed; after the attack, two seconds later."""
 GRACE = 60.0
 """How long a process is waited for after SIGTERM."""
 PATIENCE = 15
@@ -40,7 +52,6 @@ POLICY = """
 [backend]
 url = "duckdb:///people.duckdb"
 [server]
-auth = "trust"
 http = "127.0.0.1:{http}"
 [budget]
 mode = "track"
@@ -49,6 +60,7 @@ privacy_unit = "id"
 [tables.people.columns]
 born = {{ range = [1900, 2020] }}
 """
+PASSWORD = "correct horse battery"
 GSSENC = struct.pack("!ii", 8, 80877104)
 
 
@@ -60,6 +72,52 @@ class Target:
     http: int
     seconds: float = SECONDS
 
+    def connect(self) -> psycopg.Connection[Any]:
+        """A session of the attacker's, who has a login."""
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user="mallory",
+            password=PASSWORD,
+            dbname="any",
+            autocommit=True,
+            sslmode="disable",
+        )
+
+    def pipelined(self, number: int, sent: bytes, *, reads: bool = True) -> None:
+        """Sessions that send as fast as their sockets take it."""
+        kept = [self.connect() for _ in range(number)]
+        sockets = [socket.socket(fileno=os.dup(one.fileno())) for one in kept]
+        for one in sockets:
+            one.setblocking(False)
+        left = dict.fromkeys(sockets, b"")
+        ends = time.monotonic() + self.seconds
+        while time.monotonic() < ends:
+            readable, writable, _ = select.select(sockets if reads else (), sockets, (), 0.05)
+            for one in readable:
+                with suppress(OSError):
+                    one.recv(1 << 20)
+            for one in writable:
+                with suppress(OSError):
+                    left[one] = left[one] or sent
+                    left[one] = left[one][one.send(left[one][:65536]) :]
+            if not writable:
+                time.sleep(0.01)
+
+    def guessed(
+        self, number: int, addresses: int, guess: Callable[[Target, tuple[str, int], int], None]
+    ) -> None:
+        """Guessers without a login, who come from so many addresses in turn."""
+        ends, tries = time.monotonic() + self.seconds, count()
+
+        def one() -> None:
+            while time.monotonic() < ends:
+                n = next(tries)
+                with suppress(OSError, http.client.HTTPException):
+                    guess(self, (f"127.0.{1 + n % addresses // 250}.{1 + n % 250 % addresses}", 0), n)
+
+        _all([one] * number)
+
     def sessions(self, number: int, *statements: str) -> None:
         """Sessions of one login that send statements and read nothing, again and again."""
         ends = time.monotonic() + self.seconds
@@ -68,9 +126,7 @@ class Target:
             while time.monotonic() < ends:
                 with (
                     suppress(psycopg.Error),
-                    psycopg.connect(
-                        host="127.0.0.1", port=self.port, user="mallory", dbname="any", autocommit=True
-                    ) as connection,
+                    self.connect() as connection,
                 ):
                     for statement in statements:
                         with suppress(psycopg.Error):
@@ -86,9 +142,7 @@ class Target:
         def one() -> None:
             while time.monotonic() < ends:
                 with suppress(psycopg.Error):
-                    connection = psycopg.connect(
-                        host="127.0.0.1", port=self.port, user="mallory", dbname="any", autocommit=True
-                    )
+                    connection = self.connect()
                     connection.pgconn.send_query(statement.encode())
                     time.sleep(1)
                     connection.close()
@@ -105,6 +159,58 @@ class Target:
         time.sleep(self.seconds)
         for one in kept:
             one.close()
+
+
+def as_owner(target: Target, source: tuple[str, int], n: int) -> None:
+    """A guess at the owner's password at the port of analysts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", target.port), 10, source) as plain:
+        plain.sendall(struct.pack(">ii", 8, m.SSL_REQUEST))
+        plain.recv(1)
+        with context.wrap_socket(plain) as secured:
+            secured.sendall(startup_packet({"user": "owner", "database": "dpproxy"}))
+            secured.recv(1000)
+            secured.sendall(m.message("p", f"guess {n}".encode() + bytes(1)))
+            secured.recv(1000)
+
+
+def as_analyst(target: Target, source: tuple[str, int], n: int) -> None:
+    """A guess at the password of one of fifty analysts."""
+    scram = ClientScram(f"guess {n}")
+    with socket.create_connection(("127.0.0.1", target.port), 10, source) as plain:
+        plain.sendall(startup_packet({"user": f"analyst {n % 50}", "database": "any"}))
+        plain.recv(1000)
+        first = scram.first()
+        plain.sendall(m.message("p", b"SCRAM-SHA-256" + bytes(1) + struct.pack(">i", len(first)) + first))
+        answered = plain.recv(1000)
+        plain.sendall(m.message("p", scram.final(answered[9:])))
+        plain.recv(1000)
+
+
+def at_console(target: Target, source: tuple[str, int], n: int) -> None:
+    """A guess at the owner's password at the console."""
+    _log_in_at_console(target.http, f"guess {n}", source)
+
+
+def _log_in_at_console(port: int, password: str, source: tuple[str, int] | None = None) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE, source_address=source)
+    try:
+        connection.request("GET", "/login")
+        page = connection.getresponse()
+        token = re.search(r'name="token" value="([^"]+)"', page.read().decode())
+        head = {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Cookie": (page.getheader("set-cookie") or "").split(";")[0],
+            "Origin": f"http://127.0.0.1:{port}",
+        }
+        sent = {"token": token[1] if token else "", "user": "owner", "password": password}
+        connection.request("POST", "/login", urlencode(sent), head)
+        answered = connection.getresponse()
+        answered.read()
+        return answered.status
+    finally:
+        connection.close()
 
 
 def _all(works: list[Callable[[], None]]) -> None:
@@ -132,6 +238,17 @@ MANY = ";".join(["SELECT 1"] * 7_000)
 CASTS = f"SELECT count(*) FROM people WHERE born > 1900{'::int' * 400}"
 LARGE = "SELECT length(repeat('x', 1000000000) || 'y')"
 
+PARSE = m.parse("", "SELECT 1", ())
+PIPELINED = {
+    "Parse": PARSE * 1000 + m.message("S"),
+    "Bind and Execute": PARSE + (m.message("B", bytes(8)) + m.execute("")) * 500 + m.message("S"),
+    "Sync": m.message("S") * 2000,
+    "semicolons": m.message("Q", b";" * 60_000 + bytes(1)),
+    "private Parse": m.parse("", "SELECT count(*) FROM people WHERE id = $1", ()) * 200 + m.message("S"),
+}
+ROWS = m.message("Q", b"SELECT repeat('x', 1000) FROM generate_series(1, 1000000)" + bytes(1))
+DOORS = {"the owner's, at psql": as_owner, "analysts'": as_analyst, "the console's": at_console}
+
 ATTACKS: dict[str, Callable[[Target], None]] = {
     "nothing": lambda target: time.sleep(target.seconds),
     "two GSSENCRequests at once, 4 times": lambda target: target.silent(target.port, 4, GSSENC * 2),
@@ -149,7 +266,27 @@ ATTACKS: dict[str, Callable[[Target], None]] = {
     "1 session, 7,000 statements a string": lambda target: target.sessions(1, MANY),
     "1 session, 400 casts": lambda target: target.sessions(1, CASTS),
     "3 sessions, texts of 1 GB in the front": lambda target: target.sessions(3, LARGE),
+    **{
+        f"{number} pipelining: {kind}": partial(Target.pipelined, number=number, sent=sent)
+        for kind, sent in PIPELINED.items()
+        for number in (1, 8, 40)
+    },
+    "8 reading rows as fast as they come": partial(Target.pipelined, number=8, sent=ROWS),
+    "40 not reading what they asked for": partial(Target.pipelined, number=40, sent=ROWS, reads=False),
+    **{
+        f"{number} guessing at {door} door, {addresses} addresses": partial(
+            Target.guessed, number=number, addresses=addresses, guess=guess
+        )
+        for door, guess in DOORS.items()
+        for number in (16, 64)
+        for addresses in (1, 5000)
+    },
 }
+
+
+TIMED = ("SELECT 1", "private", "login", "console")
+"""What the table has in ms: p50 before, p50 / p99 beside the attack, p50 after it."""
+ROOT = Path(__file__).parent.parent.parent
 
 
 @dataclass
@@ -184,12 +321,11 @@ def _repeated(work: Callable[[], None], seen: Seen, pause: float, ends: float) -
 
 
 class Bystander:
-    """An analyst and a health check beside an attack, for some seconds."""
+    """An analyst, an owner and a health check beside an attack, for some seconds."""
 
     def __init__(self, proxy: Proxy, http_port: int) -> None:
         self._proxy, self._http = proxy, http_port
         self._kept: dict[str, psycopg.Connection[Any]] = {}
-        self.plain, self.private, self.logins, self.health = Seen(), Seen(), Seen(), Seen()
 
     def _session(self, name: str) -> psycopg.Connection[Any]:
         kept = self._kept.get(name)
@@ -198,8 +334,10 @@ class Bystander:
                 host="127.0.0.1",
                 port=self._proxy.port,
                 user="alice",
+                password=PASSWORD,
                 dbname="any",
                 autocommit=True,
+                sslmode="disable",
                 connect_timeout=PATIENCE,
                 options="-c dpproxy.notices=off",
             )
@@ -228,6 +366,10 @@ class Bystander:
         self._kept.pop("login", None)
         self._session("login").close()
 
+    def _log_in_at_console(self) -> None:
+        if _log_in_at_console(self._http, PASSWORD) != 303:
+            raise http.client.HTTPException
+
     def begin(self) -> None:
         """Opens the sessions that it keeps."""
         self._ask("plain", "SELECT 1")
@@ -238,20 +380,20 @@ class Bystander:
         for session in self._kept.values():
             session.close()
 
-    def watch(self, seconds: float) -> None:
-        """Asks and looks for so long."""
+    def watch(self, seconds: float) -> dict[str, Seen]:
+        """What it saw within so many seconds, by what it did."""
         ends = time.monotonic() + seconds
         private = "SELECT count(*) FROM people WHERE id > {}"
-        _all(
-            [
-                lambda: _repeated(lambda: self._ask("plain", "SELECT 1"), self.plain, 0.02, ends),
-                lambda: _repeated(
-                    lambda: self._ask("private", private.format(next(FRESH))), self.private, 0.3, ends
-                ),
-                lambda: _repeated(self._log_in, self.logins, 0.5, ends),
-                lambda: _repeated(self._look, self.health, 0.5, ends),
-            ]
-        )
+        works: dict[str, tuple[Callable[[], None], float]] = {
+            "SELECT 1": (lambda: self._ask("plain", "SELECT 1"), 0.02),
+            "private": (lambda: self._ask("private", private.format(next(FRESH))), 0.3),
+            "login": (self._log_in, 0.5),
+            "console": (self._log_in_at_console, 0.5),
+            "health": (self._look, 0.5),
+        }
+        seen = {name: Seen() for name in works}
+        _all([partial(_repeated, work, seen[name], pause, ends) for name, (work, pause) in works.items()])
+        return seen
 
 
 def _shut(session: psycopg.Connection[Any]) -> None:
@@ -271,7 +413,7 @@ def attacked(name: str, port: int, http_port: int) -> Iterator[subprocess.Popen[
         str(port),
         str(http_port),
     ]
-    attacker = subprocess.Popen(command, cwd=Path(__file__).parent.parent.parent)
+    attacker = subprocess.Popen(command, cwd=ROOT)
     try:
         time.sleep(2)
         yield attacker
@@ -287,24 +429,31 @@ def measured(name: str, folder: Path) -> tuple[str, ...]:
         database.execute("INSERT INTO people SELECT i, 1930 + i % 80 FROM range(20000) AS r(i)")
     with reserved_port("127.0.0.1", 0) as http_port:
         pass
-    with serving(folder, POLICY.format(http=http_port)) as proxy:
+    policy = POLICY.format(http=http_port)
+    (folder / "dpproxy.toml").write_text(policy)
+    for command in (("user", "add", "alice"), ("user", "add", "mallory"), ("console", "password")):
+        called = [sys.executable, "-m", "dpproxy", *command, "--password-stdin"]
+        place = {**os.environ, "PYTHONPATH": str(ROOT)}
+        subprocess.run(
+            called, cwd=folder, env=place, input=PASSWORD.encode(), check=True, capture_output=True
+        )
+    with serving(folder, policy) as proxy:
         bystander = Bystander(proxy, http_port)
         bystander.begin()
+        before = bystander.watch(BEFORE)
         with attacked(name, proxy.port, http_port):
-            bystander.watch(SECONDS - 6)
+            during = bystander.watch(DURING)
+        time.sleep(2)
+        after = bystander.watch(AFTER)
+        with attacked(name, proxy.port, http_port):
             ended = _ended(proxy.pid)
         bystander.close()
-    plain, private = bystander.plain, bystander.private
-    return (
-        name,
-        f"{plain.at(0.5)} / {plain.at(0.99)}",
-        plain.failures,
-        f"{private.at(0.5)} / {private.at(0.99)}",
-        private.failures,
-        bystander.logins.failures,
-        bystander.health.failures,
-        ended,
-    )
+    timed = [
+        f"{before[what].at(0.5)} -> {during[what].at(0.5)} / {during[what].at(0.99)} -> {after[what].at(0.5)}"
+        for what in TIMED
+    ]
+    failed = [", ".join(seen[what].failures for what in (*TIMED, "health")) for seen in (during, after)]
+    return (name, *timed, *failed, ended)
 
 
 def _ended(pid: int) -> str:
@@ -325,8 +474,8 @@ def main() -> None:
         name, port, http_port = sys.argv[2:]
         ATTACKS[name](Target(int(port), int(http_port)))
         return
-    table = Table("attack", "SELECT 1, ms, p50 / p99", "failed", "private, ms, p50 / p99", "failed")
-    for head in ("logins failed", "health failed", "ends after SIGTERM"):
+    table = Table("attack", *(f"{what}, ms" for what in TIMED))
+    for head in ("failed beside it", "and after it", "ends after SIGTERM"):
         table.add_column(head)
     for name in sys.argv[1:] or ATTACKS:
         with tempfile.TemporaryDirectory() as folder:

@@ -197,6 +197,11 @@ class Relay:
         """Whether nothing is under way: no response is due and no step runs."""
         return self._work is None and not len(self._line.pending)
 
+    @property
+    def between_rounds(self) -> bool:
+        """Whether the last message that was taken ends a round, so that nothing half done follows."""
+        return self._ended
+
     def forget_public(self) -> None:
         """Reads every text again: another policy may have made it private."""
         self._plain.clear()

@@ -263,7 +263,7 @@ class Session:
 
     def _take_from_client(self, data: bytes) -> None:
         inbound = self._client.inbound
-        if self._closing or len(inbound) or self._stuck():
+        if self._closing or self._draining or len(inbound) or self._stuck():
             self._guarded(inbound.feed, data)
         elif self._relay.again(data):
             self._front.channel.send(data)
@@ -339,7 +339,7 @@ class Session:
             self._presented()
         if relay.fatal:
             self._end()
-        elif self._draining and relay.quiet and not (len(client.inbound) or self._round):
+        elif self._draining and relay.quiet and (relay.between_rounds or not len(client.inbound)):
             self._end(SHUTDOWN)
         else:
             self._flow_control()
@@ -350,6 +350,8 @@ class Session:
         while len(inbound) and not (
             relay.busy or relay.full or front.congested or client.congested or self._closing
         ):
+            if self._draining and relay.between_rounds:
+                return
             if self._time.over:
                 self._line_up()
                 return

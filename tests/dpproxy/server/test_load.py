@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -248,6 +248,31 @@ def test_who_pipelines_holds_nobody_up(proxy: Served, monkeypatch: pytest.Monkey
         for raw in many:
             raw.send(SYNC)
             assert [kind for kind, _ in raw.until("Z")] == ["1"] * 2000 + ["Z"]
+
+
+def test_who_pipelines_for_ever_is_ended_by_a_drain(wire_front: Front) -> None:
+    """At the end of a round; what was asked before it is answered."""
+    with served(wire_front) as proxy, Raw.open(proxy.port) as raw:
+        raw.send(startup_packet({"user": "mallory"}))
+        raw.until("Z")
+        over = threading.Event()
+
+        def send() -> None:
+            with suppress(OSError):
+                while not over.is_set():
+                    raw.send(SYNC * 2000)
+
+        sending = threading.Thread(target=send)
+        sending.start()
+        raw.until("Z")
+        drained = proxy.drain(60)
+        last = raw.until("E")
+        assert {kind for kind, _ in last[:-1]} == {"Z"}
+        assert errors(last)[0]["C"] == "57P01"
+        drained.result(30)
+        over.set()
+        raw.close()
+        sending.join()
 
 
 def test_cancelling_what_does_not_run(proxy: Served) -> None:
