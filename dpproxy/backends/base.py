@@ -7,6 +7,7 @@ import logging
 import math
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -288,22 +289,98 @@ class Slot(AbstractContextManager["Slot"], Protocol):
         """
 
 
+@dataclass(frozen=True)
+class Turn:
+    """Whose turn it is at the slots, "" for the proxy itself, and what ends the wait for it."""
+
+    login: str = ""
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+
+NOBODYS = Turn()
+
+
+class Slots:
+    """So many slots, of which a login has all but one at most; those who wait have turns by login.
+
+    >>> slots = Slots(3)
+    >>> for login in ("ann", "ann", "ben"):
+    ...     slots.acquire(login, Cancellation())
+    >>> gone = Cancellation()
+    >>> gone.cancel()
+    >>> slots.acquire("ben", gone)
+    Traceback (most recent call last):
+    dpproxy.backends.base.Cancelled
+    >>> slots.release("ann")
+    >>> slots.acquire("ben", Cancellation())
+    """
+
+    def __init__(self, number: int) -> None:
+        self._free, self._each = number, max(number - 1, 1)
+        self._held = Counter[str]()
+        self._waiting: dict[str, deque[object]] = {}
+        self._changed = threading.Condition()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        with self._changed:
+            return sum(map(len, self._waiting.values()))
+
+    def acquire(self, login: str, cancellation: Cancellation) -> None:
+        """Takes a slot, waiting for one; raises Cancelled once that is cancelled, which ends the wait."""
+        withdraw, ticket = cancellation.on_cancel(self._notify), object()
+        with self._changed:
+            self._waiting.setdefault(login, deque()).append(ticket)
+            self._changed.wait_for(lambda: cancellation.cancelled or self._next() is ticket)
+            queue = self._waiting.pop(login)
+            queue.remove(ticket)
+            if queue:
+                self._waiting[login] = queue  # behind the other logins
+            taken = not cancellation.cancelled
+            if taken:
+                self._free -= 1
+                self._held[login] += 1
+            self._changed.notify_all()
+        withdraw()
+        if not taken:
+            raise Cancelled
+
+    def release(self, login: str) -> None:
+        """Gives a slot back."""
+        with self._changed:
+            self._free += 1
+            self._held[login] -= 1
+            if not self._held[login]:
+                del self._held[login]
+            self._changed.notify_all()
+
+    def _next(self) -> object:
+        able = (q[0] for login, q in self._waiting.items() if not login or self._held[login] < self._each)
+        return next(able, None) if self._free else None
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
 class HeldSlot(Generic[Held]):
     """A slot with a cursor, connection or session of its own; a context manager that gives both back, once.
 
-    `slots`: the semaphore of slots; `take`, `let_go`: functions that take a connection and give it back.
+    `slots`: of the backend; `turn`: the login that takes one, and what ends its wait; `take`, `let_go`: functions that
+    take a connection and give it back.
     """
 
     def __init__(
-        self, slots: threading.Semaphore, take: Callable[[], Held], let_go: Callable[[Held], None]
+        self, slots: Slots, turn: Turn, take: Callable[[], Held], let_go: Callable[[Held], None]
     ) -> None:
-        self._slots, self._let_go = slots, let_go
+        self._slots, self._login, self._let_go = slots, turn.login, let_go
         self._held: Held | None = None
-        slots.acquire()
+        slots.acquire(turn.login, turn.cancellation)
         try:
             self._held = take()
         except BaseException:
-            slots.release()
+            slots.release(turn.login)
             raise
 
     def __enter__(self) -> Self:
@@ -317,7 +394,7 @@ class HeldSlot(Generic[Held]):
             try:
                 self._let_go(held)
             finally:
-                self._slots.release()
+                self._slots.release(self._login)
 
     @property
     def held(self) -> Held:
@@ -358,8 +435,8 @@ class Backend(Protocol):
     def read_public(self, table: Table) -> Iterator[Row]:
         """The rows of a *public* table, its visible columns in their order; ValueError for another."""
 
-    def open(self) -> Slot:
-        """Takes a slot; raises BackendUnavailable, which is before the backend was reached."""
+    def open(self, turn: Turn = NOBODYS) -> Slot:
+        """Takes a slot; raises BackendUnavailable and Cancelled, which is before the backend was reached."""
 
     def close(self) -> None:
         """Closes all connections."""

@@ -27,7 +27,7 @@ from budget.account import (
     Settlement,
     in_words,
 )
-from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot
+from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched, Slot, Turn
 from dpproxy.engine import refusals
 from dpproxy.engine.failures import Failures
 from dpproxy.engine.implied import (
@@ -357,7 +357,9 @@ class Purchases:
         # For a client that has gone what is reserved is finished, and nothing more is bought.
         _go_on(waiting().cancellation)
         request.stages.expect(sum(p.rounds for p in plans))
-        with self._backend.open() as slot, request.watcher.slot():
+        # A wait for a slot ends with its client, or its time, and costs nothing.
+        turn = Turn(request.analyst, waiting().cancellation)
+        with self._backend.open(turn) as slot, request.watcher.slot():
             try:
                 held = self._reserved(request, plans, chain, streams)
             except Exhausted:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dpproxy.backends.base import Backend, Cancellation, Fetched, Slot
+from dpproxy.backends.base import NOBODYS, Backend, Cancellation, Fetched, Slot, Turn
 from dpproxy.engine.executor import QueryEngine
 from dpproxy.engine.planner import PreparedQuery
 from dpproxy.engine.request import QueryRequest, StepResult
@@ -88,9 +88,9 @@ class CountedBackend:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
 
-    def open(self) -> CountedSlot:
+    def open(self, turn: Turn = NOBODYS) -> CountedSlot:
         """A counted slot."""
-        return CountedSlot(self._backend.open(), self._counts)
+        return CountedSlot(self._backend.open(turn), self._counts)
 
 
 class CountedAnswering:

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from budget.account import Pinned
-from dpproxy.backends.base import Backend, BackendError, Cancellation, Cancelled, Fetched
+from dpproxy.backends.base import NOBODYS, Backend, BackendError, Cancellation, Cancelled, Fetched, Turn
 from dpproxy.catalog.build_policy import build_policy, open_backend
 from dpproxy.config.key_file import Keys
 from dpproxy.config.sections import Config
@@ -140,7 +140,7 @@ class SimulatedBackend:
         self.failing = 0.0
         self.dialect = parts.versions[0].dialect
 
-    def open(self) -> _Slot:
+    def open(self, turn: Turn = NOBODYS) -> _Slot:
         """Takes a slot."""
         one = self._world
         one.pause("backend: a slot")

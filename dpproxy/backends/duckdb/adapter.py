@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from dpproxy.backends.base import (
     MOST_OF_MESSAGE,
+    NOBODYS,
     BackendColumn,
     BackendError,
     BackendSchema,
@@ -26,6 +26,8 @@ from dpproxy.backends.base import (
     HeldSlot,
     PublicCounts,
     Row,
+    Slots,
+    Turn,
     bound,
     first_line,
     interrupting,
@@ -93,7 +95,7 @@ class DuckDBBackend(PublicCounts):
             "memory_limit": memory,
             **({} if threads is None else {"threads": str(threads)}),
         }
-        self._slots = threading.BoundedSemaphore(slots)
+        self._slots = Slots(slots)
         self._quick = Instance(path, {**settings, "disabled_optimizers": RAISING}, linger)
         self.careful = Instance(path, {**settings, "disabled_optimizers": UNSAFE}, linger)
 
@@ -155,9 +157,9 @@ class DuckDBBackend(PublicCounts):
         query = f"SELECT 1 FROM {public_rows(table, columns, self.dialect)} GROUP BY {key} HAVING count(*) > 1 LIMIT 1"
         return bool(self._number(f"SELECT count(*) AS n FROM ({query}) AS r"))
 
-    def open(self) -> DuckDBSlot:
-        """Takes a slot, waiting for a free one; raises BackendUnavailable."""
-        return DuckDBSlot(self, self._slots, self._quick)
+    def open(self, turn: Turn = NOBODYS) -> DuckDBSlot:
+        """Takes a slot, waiting for a free one; raises BackendUnavailable, Cancelled."""
+        return DuckDBSlot(self, turn, self._slots, self._quick)
 
     def close(self) -> None:
         """Ends the instances, unless a slot is still taken."""
@@ -184,8 +186,8 @@ class DuckDBSlot(HeldSlot[duckdb.DuckDBPyConnection]):
     Why: docs/decisions/totals-are-kept-for-a-release.md.
     """
 
-    def __init__(self, backend: DuckDBBackend, slots: threading.Semaphore, instance: Instance) -> None:
-        super().__init__(slots, instance.take, instance.let_go)
+    def __init__(self, backend: DuckDBBackend, turn: Turn, slots: Slots, instance: Instance) -> None:
+        super().__init__(slots, turn, instance.take, instance.let_go)
         self._backend = backend
         self._keeps = True
         self._kept: tuple[str, Sequence[object]] | None = None

@@ -14,6 +14,7 @@ from psycopg import conninfo, pq
 from psycopg.types.string import TextLoader
 
 from dpproxy.backends.base import (
+    NOBODYS,
     BackendColumn,
     BackendError,
     BackendSchema,
@@ -25,6 +26,8 @@ from dpproxy.backends.base import (
     HeldSlot,
     PublicCounts,
     Row,
+    Slots,
+    Turn,
     bound,
     interrupting,
     masked,
@@ -87,7 +90,7 @@ class PostgresBackend(PublicCounts):
     def __init__(self, url: str, *, slots: int, seconds: float, password_file: Path | None = None) -> None:
         self._parameters, self._password_file = _parameters(url), password_file
         self._settings = pinned(seconds)
-        self._slots = threading.BoundedSemaphore(slots)
+        self._slots = Slots(slots)
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._closed = False
@@ -143,9 +146,9 @@ class PostgresBackend(PublicCounts):
             with suppress(psycopg.Error):
                 rows.__exit__(None, None, None)
 
-    def open(self) -> PostgresSlot:
-        """Takes a slot, waiting for a free one, and a connection that answers; raises BackendUnavailable."""
-        return PostgresSlot(self, self._slots)
+    def open(self, turn: Turn = NOBODYS) -> PostgresSlot:
+        """Takes a slot, waiting for a free one, and a connection that answers; raises BackendUnavailable, Cancelled."""
+        return PostgresSlot(self, turn, self._slots)
 
     def close(self) -> None:
         """Ends the connections."""
@@ -255,9 +258,12 @@ class PostgresBackend(PublicCounts):
 class PostgresSlot(HeldSlot[Connection]):
     """One query at a time on a connection of its own."""
 
-    def __init__(self, backend: PostgresBackend, slots: threading.Semaphore) -> None:
+    def __init__(self, backend: PostgresBackend, turn: Turn, slots: Slots) -> None:
         super().__init__(
-            slots, backend.take, lambda connection: backend.let_go(connection, usable=not self._interrupted)
+            slots,
+            turn,
+            backend.take,
+            lambda connection: backend.let_go(connection, usable=not self._interrupted),
         )
         self._backend = backend
         self._interrupted = False

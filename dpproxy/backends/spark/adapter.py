@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -17,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from dpproxy.backends.base import (
+    NOBODYS,
     BackendColumn,
     BackendSchema,
     BackendTable,
@@ -27,6 +27,8 @@ from dpproxy.backends.base import (
     HeldSlot,
     PublicCounts,
     Row,
+    Slots,
+    Turn,
     first_line,
     interrupting,
     masked,
@@ -56,7 +58,7 @@ class SparkBackend(PublicCounts):
 
     def __init__(self, url: str, *, slots: int) -> None:
         self._url, self._place = url, place(url)
-        self._slots = threading.BoundedSemaphore(slots)
+        self._slots = Slots(slots)
 
     def place(self, near: Path | None) -> str:
         """The server."""
@@ -101,9 +103,9 @@ class SparkBackend(PublicCounts):
             while (batch := masked(Cancellation(), lambda: next(batches, None))) is not None:
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def open(self) -> SparkSlot:
-        """Takes a slot, waiting for a free one, with a new session; raises BackendUnavailable."""
-        return SparkSlot(self._slots, partial(connected, self._url), end)
+    def open(self, turn: Turn = NOBODYS) -> SparkSlot:
+        """Takes a slot, waiting for a free one, with a new session; raises BackendUnavailable, Cancelled."""
+        return SparkSlot(self._slots, turn, partial(connected, self._url), end)
 
     def close(self) -> None:
         """Nothing is held between slots."""

@@ -8,30 +8,33 @@ from typing import Any
 
 import pytest
 
-from dpproxy.backends.base import BackendUnavailable, HeldSlot
+from dpproxy.backends.base import NOBODYS, BackendUnavailable, Cancellation, Cancelled, HeldSlot, Slots
 
 
 def test_a_slot_is_given_back_once_with_what_it_held() -> None:
-    slots, ended = threading.BoundedSemaphore(1), list[str]()
-    slot = HeldSlot(slots, lambda: "connection", ended.append)
+    slots, ended = Slots(1), list[str]()
+    slot = HeldSlot(slots, NOBODYS, lambda: "connection", ended.append)
     with suppress(KeyError), slot:
         assert slot.held == "connection"
-        assert not slots.acquire(blocking=False)
+        gone = Cancellation()
+        threading.Timer(0.05, gone.cancel).start()
+        with pytest.raises(Cancelled):
+            slots.acquire("ann", gone)
         raise KeyError
     with slot, pytest.raises(ValueError, match="given back"):
         assert slot.held
     assert ended == ["connection"]
-    assert slots.acquire(blocking=False)
+    slots.acquire("ann", Cancellation())
 
 
 def test_nobody_waits_for_a_slot_that_could_not_be_opened_or_closed() -> None:
-    slots = threading.BoundedSemaphore(1)
+    slots = Slots(1)
 
     def fail(*_: object) -> Any:
         raise BackendUnavailable
 
     with pytest.raises(BackendUnavailable):
-        HeldSlot(slots, fail, print)
-    with pytest.raises(BackendUnavailable), HeldSlot(slots, lambda: "connection", fail):
+        HeldSlot(slots, NOBODYS, fail, print)
+    with pytest.raises(BackendUnavailable), HeldSlot(slots, NOBODYS, lambda: "connection", fail):
         pass
-    assert slots.acquire(blocking=False)
+    slots.acquire("ann", Cancellation())
