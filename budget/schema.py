@@ -9,7 +9,7 @@ import psycopg
 from psycopg import errors
 
 from budget.account import LedgerError, LedgerUnavailable, Pinned, PinnedMismatch
-from budget.store import Row
+from budget.store import Row, unavailable
 
 MIGRATIONS = tuple(f"{version:02}.sql" for version in range(1, 19))
 ROLE = "dpproxy_ledger"
@@ -39,6 +39,8 @@ def prepare(connection: psycopg.Connection[Row], pinned: Pinned) -> tuple[str, b
             f"this login may not make the ledger's schema, nor use one: let its owner open the ledger once, then"
             f" GRANT {ROLE} TO this login"
         ) from error
+    except psycopg.InternalError as error:
+        raise unavailable(error) from error
 
 
 def is_current(conninfo: str) -> bool:

@@ -24,13 +24,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psycopg
-
 from budget.account import Generation, LedgerError, Limit, OtherData, Pinned
 from budget.approvals import Approvals
 from budget.backup import BackupError
 from budget.ledger import Ledger
-from budget.store import unavailable
 from dpproxy.backends.base import Backend, BackendError, BackendSchema, BackendUnavailable
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name
 from dpproxy.config.approval import ApprovedLimits
@@ -207,10 +204,7 @@ def open_vault(
             name = names[place.number]
         elif not owner:
             name = f"attached {randomness.random_bytes(16).hex()}"
-        try:
-            ledger = Ledger.open(conninfo, checked.pinned, instance=name)
-        except psycopg.Error as error:
-            raise unavailable(error) from error
+        ledger = Ledger.open(conninfo, checked.pinned, instance=name)
         stack.callback(ledger.close)
         # A worker has the policy of its parent, which was compared when the parent took it.
         if not approving and place is None:
