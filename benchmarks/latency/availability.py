@@ -472,7 +472,8 @@ def main() -> None:
     """The table."""
     if sys.argv[1:2] == ["--attack"]:
         name, port, http_port = sys.argv[2:]
-        ATTACKS[name](Target(int(port), int(http_port)))
+        with suppress(psycopg.Error):  # the proxy goes before the attack does
+            ATTACKS[name](Target(int(port), int(http_port)))
         return
     table = Table("attack", *(f"{what}, ms" for what in TIMED))
     for head in ("failed beside it", "and after it", "ends after SIGTERM"):

@@ -8,10 +8,28 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from dpproxy.backends.base import Cancellation
 
 T = TypeVar("T")
+
+
+class ByName:
+    """Semaphores by name, so that one name has `each` of something at once; kept while one is held or waited for.
+
+    >>> some = ByName(2)
+    >>> some.of("ann") is some.of("bob")
+    False
+    """
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self._of = WeakValueDictionary[str, asyncio.Semaphore]()
+
+    def of(self, name: str) -> asyncio.Semaphore:
+        """The semaphore of a name, to be held by `async with`."""
+        return self._of.setdefault(name, asyncio.Semaphore(self._each))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dpproxy.pgwire import messages as m
 from dpproxy.pgwire.auth import ScramVerifier
 from dpproxy.pgwire.startup import Startup, read_startup
 from dpproxy.server.door import Door
+from dpproxy.server.fair_pool import ByName
 from dpproxy.server.jwt import Tokens
 from dpproxy.server.ldap import MOST_LOGINS, Directory
 from dpproxy.server.login import ask_in_cleartext, authenticate
@@ -27,6 +28,8 @@ _PLACES, _EACH = 8, 2
 _OWNERS = 2
 """The same of the owner's passwords, of which each takes a core for a while."""
 _PACE_SECONDS = 0.1
+_AT_ONCE = 2
+"""Verifiers of one name that are looked up at once."""
 
 
 class Entrance:
@@ -51,6 +54,7 @@ class Entrance:
         self._threads = threads
         self._trust, self._statement_timeout = trust, statement_timeout
         self._methods = methods
+        self._looked_up = ByName(_AT_ONCE)
         self._analysts = Door(_PLACES, _EACH, _PACE_SECONDS)
         self._owners, self._owner_threads = (
             Door(_OWNERS, 1, _PACE_SECONDS),
@@ -106,7 +110,8 @@ class Entrance:
         if (provider := methods.of(user)) is not None:
             await self._ask_provider(channel, user, methods, provider)
             return
-        known = await asyncio.get_running_loop().run_in_executor(self._threads, self._verifier, user)
+        async with self._looked_up.of(user):
+            known = await asyncio.get_running_loop().run_in_executor(self._threads, self._verifier, user)
         certificate = channel.certificate
         if certificate is None:
             await self._ask_password(channel, user, known)

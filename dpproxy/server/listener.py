@@ -25,7 +25,7 @@ from dpproxy.pgwire.startup import Startup
 from dpproxy.pgwire.step import PublishResult
 from dpproxy.server import admin
 from dpproxy.server.admin import Administration, Rows
-from dpproxy.server.fair_pool import Turns
+from dpproxy.server.fair_pool import ByName, Turns
 from dpproxy.server.handshake import Entrance
 from dpproxy.server.impersonation import Identity
 from dpproxy.server.login import AUTHENTICATION_OK, FrontConnection, FrontFailed, log_in_at_front
@@ -70,8 +70,8 @@ _SWITCH_SECONDS = 0.0005
 """How long a thread that computes keeps the interpreter from the event loop, which relays everybody's messages: a tenth
 of what is usual."""
 _THREADS, _LOGIN_THREADS, _PLANNING = 32, 8, 4
-_THREADS_EACH, _PLANNING_EACH = 8, 2
-"""Of one login at once: the others' statements find the rest."""
+_THREADS_EACH, _PLANNING_EACH, _ENTERING = 8, 2, 2
+"""Of one login at once: the others' statements, and their logins at the front, find the rest."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +184,7 @@ class Server:
             else PaddedTurns(self._threads, Ticks(settings.tick, settings.statement_timeout))
         )
         self._login_threads = ThreadPoolExecutor(_LOGIN_THREADS, "login")
+        self._entering = ByName(_ENTERING)
         self._sessions: dict[int, Session] = {}
         self._logins: set[asyncio.Task[None]] = set()
         self._administering: set[asyncio.Task[None]] = set()
@@ -391,7 +392,8 @@ class Server:
         seat = self._seats.take(startup.user)
         try:
             channel.send(AUTHENTICATION_OK)
-            front = await self._enter_front(startup)
+            async with self._entering.of(startup.user):
+                front = await self._enter_front(startup)
             if channel.closed.done():
                 front.channel.close()
                 raise ConnectionEnded

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tests.dpproxy.wire import (
     EXPECTED,
     SLOW,
     SYNC,
+    VERIFIERS,
     Raw,
     Served,
     admin,
@@ -127,6 +129,38 @@ def test_one_login_does_not_take_all_seats(wire_front: Front) -> None:
         mine[1].close()
         eventually(lambda: proxy.sessions == 3)
         stack.enter_context(proxy.raw())
+
+
+def test_one_login_that_comes_again_and_again_holds_up_no_other(
+    wire_front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its password is to be looked up, or its session opened at the front."""
+    go_on = threading.Event()
+
+    def verifier(user: str) -> str | None:
+        if user == "bob":
+            go_on.wait(30)
+        return VERIFIERS["ann"]
+
+    def role_for(user: str) -> tuple[str, str]:
+        if user == "bob":
+            go_on.wait(30)
+        return wire_front.role_for(user)
+
+    for auth, at in (("scram", 20), ("trust", 0)):
+        go_on.clear()
+        with served(wire_front, auth=auth) as proxy:
+            monkeypatch.setattr(proxy.server._entrance, "_verifier", verifier)
+            monkeypatch.setattr(proxy.server, "_rooms", replace(proxy.server._rooms, role_for=role_for))
+            waiting = [Raw.open(proxy.port) for _ in range(20)]
+            for raw in waiting:
+                raw.send(startup_packet({"user": "bob"}))
+            eventually(lambda at=at: len(proxy.server._logins) >= at)
+            with proxy.connect(password="pencil", autocommit=True, connect_timeout=8) as connection:
+                assert connection.execute(BY_COUNTRY).fetchall() == EXPECTED
+            go_on.set()
+            for raw in waiting:
+                raw.close()
 
 
 def memory() -> int:
