@@ -8,7 +8,7 @@ WHEELS := --only-binary :all:
 export PYTHONDONTWRITEBYTECODE :=
 PIP_TOOLS := pip-tools==7.6.2
 
-.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle replay spoiled adversary adversary-mutants operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture simulate simulate-mutants simulate-ledger bench-ledger spark test check test-slow lint format reference lines lock clean
+.PHONY: help demo clients identity programs published image dist availability accuracy bench bench-ratios bench-growth bench-peers reproduce reproduce-sql audit audit-sql audit-sequential corpora coverage bench-scale stability generated oracle truth replay spoiled adversary adversary-mutants operators mutants proofs fuzz bench-noise bench-relay bench-planning timing ledger-torture simulate simulate-mutants simulate-ledger bench-ledger spark test check test-slow lint format reference lines lock clean
 
 # What each target does, the first sentence of it.
 help:
@@ -105,6 +105,11 @@ SECONDS ?= 1800
 ENGINES ?= duckdb,postgresql
 oracle: $(VENV)/.dev
 	$(PY) -m tests.oracle $(SEED:%=--seed %) --seconds $(SECONDS) --engines $(ENGINES)
+
+# Random statements by PostgreSQL and by the proxy without noise, for SECONDS: rows, groups, order, types and values have to be
+# equal, or the statement is refused.
+truth: $(VENV)/.dev
+	$(PY) -m tests.truth $(SEED:%=--seed %) --seconds $(SECONDS) --engines $(ENGINES)
 
 # Every statement over the largest and strangest values of each type: no row may make an engine raise.
 spoiled: $(VENV)/.dev

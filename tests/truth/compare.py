@@ -1,0 +1,172 @@
+"""Asks both sides one statement, and says how the answers differ."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+
+from tests.truth.generator import Statement
+from tests.truth.world import World
+
+RELATIVE, ABSOLUTE = 0.005, 0.5
+"""How far sums and averages may be off: values are added up in fixed point, and noise of 0 does not undo that."""
+DECLARED = re.compile(r"(p\.(colour|lev|age|ok)|e\.(kind|item)|[ic]\.\w+)")
+"""Keys whose values are declared, so that groups without rows are shown."""
+UNDECLARED = re.compile(r"\b[a-z]\.(amount|n|seen|stamp|name|born|score|bal)\b|p\.code")
+FAILS = ("PV090", "XX", "58", "53", "57014", "08")
+"""SQLSTATEs that no statement of an analyst may end with."""
+TOO_SLOW = ("57014",)
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows and their types, or an error."""
+
+    rows: list[Row] = field(default_factory=list)
+    types: tuple[str, ...] = ()
+    state: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference: what kind, the statement, and both answers as far as they differ."""
+
+    kind: str
+    statement: Statement
+    truth: str
+    told: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.statement.sql};\n    truth {self.truth}\n    told  {self.told}"
+
+
+class Judge:
+    """Asks a world's both sides. `counted`: what came of the statements."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.counted: Counter[str] = Counter()
+        self._sessions: dict[str, psycopg.Connection] = {}
+        self._names = itertools.count()
+
+    def difference(self, statement: Statement, analyst: str) -> Finding | None:
+        """What the proxy tells an analyst otherwise than PostgreSQL; None where it does not, or refuses."""
+        self.world.truth.execute(b"SET search_path = public")
+        truth = asked(self.world.truth, statement)
+        told = asked(self._session(analyst), statement)
+        if told.state.startswith(FAILS):
+            self.counted["failed"] += 1
+            return Finding("failed", statement, f"{len(truth.rows)} rows", f"{told.state} {told.message}")
+        if truth.state:
+            self.counted["raises"] += 1
+            return None
+        if told.state:
+            self.counted["refused"] += 1
+            self.counted[f"refused {told.state}"] += 1
+            return None
+        self.counted["answered"] += 1
+        return self._compared(statement, truth, told)
+
+    def fresh(self) -> str:
+        """An analyst who has asked nothing."""
+        return f"fresh {next(self._names)}"
+
+    def _session(self, analyst: str) -> psycopg.Connection:
+        if analyst not in self._sessions or self._sessions[analyst].closed:
+            for name in [n for n in self._sessions if n.startswith("fresh")]:
+                self._sessions.pop(name).close()
+            self._sessions[analyst] = self.world.analyst(analyst)
+        return self._sessions[analyst]
+
+    def _compared(self, statement: Statement, truth: Answer, told: Answer) -> Finding | None:
+        def found(kind: str, right: object, wrong: object) -> Finding:
+            return Finding(kind, statement, str(right)[:300], str(wrong)[:300])
+
+        if truth.types != told.types:
+            return found("types", truth.types, told.types)
+        size = len(statement.keys)
+        right = {keys(row, size): row[size:] for row in truth.rows}
+        shown = {keys(row, size): row[size:] for row in told.rows}
+        if len(shown) < len(told.rows):
+            return found("a group twice", len(shown), len(told.rows))
+        for key, values in right.items():
+            if key not in shown:
+                return found("a group is missing", (key, values), [*shown.items()][:5])
+            if not all(map(close, values, shown[key])):
+                return found("values", (key, values), (key, shown[key]))
+        more = [key for key in shown if key not in right]
+        for key in more:
+            if not all(value is None or value == 0 for value in shown[key]):
+                return found("a group too many", [*right][:5], (key, shown[key]))
+        if statement.ordered:
+            listed = [key for key in (keys(row, size) for row in told.rows) if key in right]
+            if listed != [keys(row, size) for row in truth.rows]:
+                return found("the order", [*right][:8], listed[:8])
+        if more and (impossible := self._impossible(statement, more)):
+            return found("impossible groups", len(right), impossible[:5])
+        return None
+
+    def _impossible(self, statement: Statement, more: Sequence[Row]) -> list[Row]:
+        """Groups without rows that no rows of declared values could have."""
+        known = all(DECLARED.fullmatch(key) for key in statement.keys)
+        if not known or UNDECLARED.search(statement.source.text):
+            return []
+        self.world.truth.execute(b"SET search_path = possible, public")
+        answer = asked(self.world.truth, replace(statement, where=(), having="", calls=("COUNT(*)",)))
+        can_be = {keys(row, len(statement.keys)) for row in answer.rows}
+        return [] if answer.state else [key for key in more if key not in can_be]
+
+
+def asked(connection: psycopg.Connection, statement: Statement) -> Answer:
+    """What comes of a statement, its parameters in the format that it has."""
+    values = [int(v) if of == "int" else v for of, v in statement.parameters]
+    try:
+        cursor = psycopg.RawCursor(connection)
+        cursor.execute(statement.sql.encode(), values or None)
+        types = tuple(_type(connection, column.type_code) for column in cursor.description or ())
+        return Answer(cursor.fetchall(), types)
+    except psycopg.Error as error:
+        return Answer(state=error.sqlstate or "08006", message=str(error).split("\n")[0])
+
+
+def _type(connection: psycopg.Connection, oid: int) -> str:
+    """The name of a type; one of texts is as good as another, since DuckDB has but one."""
+    found = connection.adapters.types.get(oid)
+    name = "level" if found is None else found.name
+    return "text" if name in ("varchar", "bpchar", "name") else name
+
+
+def keys(row: Row, size: int) -> Row:
+    """The keys of a group in one spelling."""
+    return tuple(map(_spelt, row[:size]))
+
+
+def _spelt(value: Any) -> Any:
+    if isinstance(value, (Decimal, float, int)) and not isinstance(value, bool):
+        number = float(value)
+        return value if math.isinf(number) or math.isnan(number) else float(f"{number:.9g}")
+    if isinstance(value, dt.datetime) and value.tzinfo is not None:
+        return value.astimezone(dt.UTC)
+    return value
+
+
+def close(right: Any, told: Any) -> bool:
+    """Whether a value is PostgreSQL's; none for no rows may be 0."""
+    if right is None or told is None:
+        return not (right or told)
+    if isinstance(right, int) and isinstance(told, int):
+        return right == told
+    one, other = float(right), float(told)
+    return one == other or abs(one - other) <= RELATIVE * max(abs(one), abs(other)) + ABSOLUTE
