@@ -53,6 +53,7 @@ from rewriter.ir.trees import (
     join,
     limited,
     not_,
+    paren,
     select,
     table_named,
     walk,
@@ -180,6 +181,17 @@ def _of_units(join: SemiJoin, relation: Relation) -> bool:
     if join.value is None or join.output is None or join.across:
         return False
     return is_inner_unit(join.value, relation) and is_inner_unit(join.output, join.relation)
+
+
+def _as_exists(join: SemiJoin, relation: Relation) -> SemiJoin:
+    """[NOT] IN as [NOT] EXISTS. NOT IN is not true where a comparison is unknown."""
+    if join.value is None or join.output is None:
+        return join
+    equal: exp.Expr = exp.EQ(this=join.value, expression=join.output)
+    known = relation.required(join.value) and join.relation.required(join.output)
+    if join.negated and not (known or _of_units(join, relation)):
+        equal = not_(exp.Is(this=paren(equal), expression=exp.false()))
+    return replace(join, value=None, output=None, across=(*join.across, equal))
 
 
 def _names_unit(source: Table, hop: Hop, target: Table) -> bool:
@@ -378,11 +390,11 @@ class Emitter:
 
     def semi_join(self, relation: Relation, number: int) -> exp.Expr:
         """A condition on other rows. Units without such rows are found by NOT EXISTS: units are never NULL, and
-        PostgreSQL searches all rows of a NOT IN for each unit if its hash table would not fit."""
+        PostgreSQL searches all rows of a NOT IN for each unit if its hash table would not fit. It searches them for
+        each row where the query of IN reads the rows around it."""
         join = relation.semi_joins[number]
-        if join.negated and _of_units(join, relation):
-            equal = exp.EQ(this=join.value, expression=join.output)
-            join = replace(join, value=None, output=None, across=(equal,))
+        if (join.negated and _of_units(join, relation)) or (join.across and not self.dialect.joins_in):
+            join = _as_exists(join, relation)
         both = replace(relation, sources=relation.sources + join.relation.sources)
         across = [self.written(canonical(c), both) for c in join.across]
         if join.value is None or join.output is None:

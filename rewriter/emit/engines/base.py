@@ -101,6 +101,7 @@ class Engine(ABC):
         joins_units: it orders joins better without IN (SELECT ...) among them, so that rows are joined to the key that
             names their unit.
         relates_units: it orders joins of three private tables or more better where each is said to have the same unit.
+        joins_in: it finds the rows of IN (SELECT ...) by a join also where that query reads the rows around it.
         kept_table: the name of a table in memory that only the queries of one release see; empty where none can be.
         numeric: the type of exact numbers.
         squares: a type that holds the sums of the squares of whole numbers up to 2^50 in size.
@@ -123,6 +124,7 @@ class Engine(ABC):
     adds_stored = True
     joins_units = False
     relates_units = False
+    joins_in = True
     kept_table = ""
     numeric = "DECIMAL"
     squares = "DECIMAL(38, 0)"

@@ -27,6 +27,7 @@ class Neutral(Postgres):
     """
 
     fenced = False
+    joins_in = True
     narrowed = frozenset()
     adds_stored = False
     pretty = False

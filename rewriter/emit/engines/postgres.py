@@ -57,6 +57,7 @@ class Postgres(Engine):
 
     name = "postgres"
     fenced = True
+    joins_in = False
     texts = "TEXT"
     both = "BTRIM"
     narrowed = frozenset({Type.NUMERIC})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,9 +18,10 @@ from rewriter.emit.histogram import histogram_query
 from rewriter.ir.measure import Count
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
+from rewriter.policy import Policy
 from tests.rewriter.engine import cells_of
 from tests.rewriter.queries import ANSWERED, TRUNCATED
-from tests.rewriter.shop import POLICY
+from tests.rewriter.shop import EVENTS, POLICY
 
 pytestmark = pytest.mark.service
 
@@ -69,3 +71,24 @@ def test_both_engines_have_one_histogram(
         if cells is not None:
             found = sorted(found[0], key=str), sorted(found[1], key=str)
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "e.event_id IN (SELECT event_id FROM events WHERE action = 'like')",
+        "e.quantity NOT IN (SELECT u.birth_year FROM users u WHERE u.user_id = e.user_id)",
+    ],
+)
+def test_postgresql_joins_the_rows_that_a_condition_looks_up(
+    condition: str, backend: duckdb.DuckDBPyConnection, postgres: psycopg.Connection
+) -> None:
+    """One by one, for each row all others, it takes hours."""
+    columns = tuple(replace(c, of_unit=c.name == "event_id") for c in EVENTS.columns)
+    policy = Policy({**POLICY.tables, ("public", "events"): replace(EVENTS, columns=columns)})
+    (node,) = split_query(f"SELECT COUNT(*) FROM events e WHERE {condition}", policy).nodes
+    assert isinstance(node, AggregateNode)
+    query = histogram_query(node, policy, (), ((),), node.bound.value, 20, POSTGRES)
+    plan = postgres.execute(f"EXPLAIN {query.sql}".encode()).fetchall()
+    assert not any("SubPlan" in line for (line,) in plan), plan
+    assert rows_of(node, backend, DUCKDB, ((),)) == rows_of(node, postgres, POSTGRES, ((),))
