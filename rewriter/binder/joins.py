@@ -22,7 +22,7 @@ from rewriter.binder.composite_units import units_equated
 from rewriter.binder.contribution_bounds import apart_on_unit, one_row_per_unit
 from rewriter.binder.names import resolve
 from rewriter.binder.output_columns import row_column
-from rewriter.binder.rejections import refuse_two_kinds, unit_name
+from rewriter.binder.rejections import refuse_two_kinds, unit_name, visible_unit
 from rewriter.binder.subquery_source import as_rows, derived_source
 from rewriter.binder.zero_fill import refuse_kept
 from rewriter.ir.relation import (
@@ -39,7 +39,9 @@ from rewriter.ir.relation import (
     is_unit,
     leads_to_unit,
     leaf,
+    leaves,
     shown_name,
+    stored_name,
     unit_column,
 )
 from rewriter.ir.texts import sql_text
@@ -154,7 +156,7 @@ def _full(
     on = units_equated(_on(both, sides[0], sides[1], node, parameters), both)
     rest = tuple(c for c in on if not _unit_equality(c, both))
     if len(rest) == len(on):
-        raise _apart(left, right, node)
+        raise _apart(sides[0], sides[1], on, node)
     if not all(_equality(c, both) for c in rest):
         raise Refusal(
             "0A000",
@@ -263,18 +265,24 @@ def owned(relation: Relation, at: exp.Expr) -> Relation:
     apart = apart_on_unit(relation)
     if apart is None:
         return relation
-    raise _not_joined(apart, (relation, relation), at)
+    met = (*relation.met, *(c for s in relation.sources for c in s.on or ()))
+    raise _not_joined(apart, (relation, relation), met, at)
 
 
-def _apart(left: Relation, right: Relation, at: exp.Expr) -> Refusal:
+def _apart(left: Relation, right: Relation, on: Sequence[exp.Expr], at: exp.Expr) -> Refusal:
     sources = [next(s for s in r.sources if s.private) for r in (left, right)]
-    return _not_joined(sources, (left, right), at, "ON")
+    return _not_joined(sources, (left, right), on, at, "ON")
 
 
 def _not_joined(
-    sources: Sequence[Source], relations: Sequence[Relation], at: exp.Expr, clause: str = "WHERE"
+    sources: Sequence[Source],
+    relations: Sequence[Relation],
+    met: Sequence[exp.Expr],
+    at: exp.Expr,
+    clause: str = "WHERE",
 ) -> Refusal:
-    """PV012 for two sources, each of its relation; the hint names what equates their units, if anything can."""
+    """PV012 for two sources, each of its relation, joined under `met`; the hint names what equates their units, if
+    anything can and asks the same."""
     found = list(zip(sources, relations, strict=True))
     one, other = (shown_name(s, r) for s, r in found)
     units = [unit_name(r, s, qualified=True) for s, r in found]
@@ -286,16 +294,54 @@ def _not_joined(
         or _reference(other, one, sources[::-1])
     )
     clause = "WHERE" if clause == "WHERE" and sources[1].on is None else "ON"
-    hint = "Join each along the references that lead to its privacy unit."
-    if equal is not None:
+    own = {s.alias for s in sources}
+    hint = of_another_unit([c for c in met if {a for a, _ in leaves(c)} <= own], *relations)
+    if hint is None and equal is not None:
         hint = f"Add `{equal}` to {clause} (an equality under OR, or through a function, does not count)."
     return Refusal(
         "PV012",
         f'private tables "{one}" and "{other}" must be joined on the privacy unit',
         detail="A join on anything else would let one person's rows decide about another's.",
-        hint=hint,
+        hint=hint or "Join each along the references that lead to its privacy unit.",
         position=position(at),
     )
+
+
+def of_another_unit(conditions: Sequence[exp.Expr], *relations: Relation) -> str | None:
+    """A hint where conditions compare rows by a column that names another unit than theirs: rows of the same unit would
+    be another question. None where no condition does."""
+    for columns in map(equated, conditions):
+        for here, there in (columns, columns[::-1]) if columns is not None else ():
+            rows = next((r for r in relations if any(s.alias == here.table for s in r.sources)), None)
+            if rows is None or is_unit(here, rows) or not rows.source(here.table).private:
+                continue
+            source = rows.source(here.table)
+            other = here.name == _other_unit(source) and not is_event(here, rows)
+            if other or any(is_unit(there, r) for r in relations):
+                shown, name = shown_name(source, rows), stored_name(rows, here.table, here.name)
+                return (
+                    f'A row of "{shown}" belongs to {_owner(source)}, whatever is in "{name}": no statement asks about '
+                    "both. The data owner decides whose the rows are."
+                )
+    return None
+
+
+def _other_unit(source: Source) -> str | None:
+    """The column of a scan that is called as the unit is where the path to it ends, and names another one."""
+    table = source.table
+    if source.derived is not None or not table.path or table.composite:
+        return None
+    last = table.path[-1].target_column
+    return None if last == table.privacy_unit else last
+
+
+def _owner(source: Source) -> str:
+    """Which unit the rows of a source belong to, by what analysts see."""
+    table, path = source.table, source.table.path if source.derived is None else ()
+    if len(path) > 1 and table.column(path[0].column) is not None:
+        return f'the unit that "{path[0].column}" leads to'
+    unit = visible_unit(table)
+    return "a unit of its own" if unit is None else f'the unit in "{unit}"'
 
 
 def _parts_equal(one: str, other: str, sources: Sequence[Source]) -> str | None:

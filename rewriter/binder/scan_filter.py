@@ -13,7 +13,7 @@ from itertools import count
 from sqlglot import exp
 
 from rewriter.binder.composite_units import units_equated
-from rewriter.binder.joins import implied, owned
+from rewriter.binder.joins import implied, of_another_unit, owned
 from rewriter.binder.names import item_name, resolve
 from rewriter.binder.rejections import base_table, refuse_two_kinds, unit_name, visible_unit
 from rewriter.ir.relation import UNIT, Field, Relation, SemiJoin, Source, equated, is_inner_unit, leaf, leaves
@@ -76,7 +76,7 @@ def semi_join(
         raise Refusal(
             "PV015",
             f'subquery in WHERE reads private table "{base_table(inner).name}" across units',
-            hint=_correlation(at, relation, inner),
+            hint=_correlation(at, relation, inner, (*across, value.copy().eq(output))),
             position=position(value),
         )
     added = SemiJoin(value, owned(inside, value) if inner.private else inside, output, negated, across)
@@ -89,7 +89,7 @@ def exists(relation: Relation, inner: Relation, negated: bool, at: exp.Expr) -> 
     if inner.private:
         across = (*across, *_units(across, relation, inner))
         if not _on_unit(across, relation, inner):
-            raise _across(relation, inner, at)
+            raise _across(relation, inner, at, across)
         inside = owned(inside, at)
         columns = equated(across[0]) if len(across) == 1 else None
         if columns is not None:
@@ -115,7 +115,7 @@ def row_in(
     if not negated:
         met = (*met, *_units(met, relation, inner))
     if inner.private and not _on_unit(met, relation, inner):
-        raise _across(relation, inner, at)
+        raise _across(relation, inner, at, met)
     if negated:
         unknown = exp.not_(exp.Is(this=exp.paren(exp.and_(*equal)), expression=exp.false()))
         # Units are never NULL, so that their equality is known; by itself the SQL can be seen to rest on it.
@@ -171,8 +171,11 @@ def _on_unit(conditions: Sequence[exp.Expr], relation: Relation, inner: Relation
     return False
 
 
-def _correlation(at: exp.Expr, relation: Relation, inner: Relation) -> str:
-    """How the subquery of IN or EXISTS is tied to the unit of the rows around it."""
+def _correlation(at: exp.Expr, relation: Relation, inner: Relation, met: Sequence[exp.Expr]) -> str:
+    """How the subquery of IN or EXISTS is tied to the unit of the rows around it, with which `met` compares its own."""
+    another = of_another_unit(met, relation, inner)
+    if another is not None:
+        return another
     select = (at.args.get("query") or at.this).unnest()
     item = select.args["from_"].this if isinstance(select, exp.Select) else None
     outer = unit_name(relation, qualified=True)
@@ -185,12 +188,12 @@ def _correlation(at: exp.Expr, relation: Relation, inner: Relation) -> str:
     return f"Add `{identifier(name)}.{identifier(own)} = {outer}` to the subquery's WHERE."
 
 
-def _across(relation: Relation, inner: Relation, at: exp.Expr) -> Refusal:
+def _across(relation: Relation, inner: Relation, at: exp.Expr, met: Sequence[exp.Expr] = ()) -> Refusal:
     table = base_table(inner) if inner.private else inner.sources[0].table
     return Refusal(
         "PV015",
         f'subquery in WHERE reads table "{table.name}" across units',
-        hint=_correlation(at, relation, inner)
+        hint=_correlation(at, relation, inner, met)
         if inner.private
         else "Correlate with the rows of the query around it, not with those further out.",
         position=position(at),
