@@ -22,7 +22,17 @@ from rewriter.binder.rejections import mixes, stored_column, top_values
 from rewriter.binder.subquery_source import derived_source
 from rewriter.binder.suggestions import distinct_windows, over_same_rows
 from rewriter.binder.value_ranges import bounded
-from rewriter.ir.relation import UNIT, Field, Relation, RowSubquery, is_inner_unit, is_unit, leaf, leaves
+from rewriter.ir.relation import (
+    UNIT,
+    Field,
+    Relation,
+    RowSubquery,
+    is_event,
+    is_inner_unit,
+    is_unit,
+    leaf,
+    leaves,
+)
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, folded, walk
 from rewriter.ir.types import NUMBERS, ZONELESS
@@ -33,6 +43,8 @@ from rewriter.scalar.typecheck import Parameters, check, check_condition, check_
 from rewriter.syntax.allowlist import describe, position, surplus
 from rewriter.syntax.pasted import identifier, instead, table_name, written
 
+PLACES = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)
+"""Functions that say where a row stands among the rows of its partition."""
 WHOLE = ("UNBOUNDED", "CURRENT ROW")
 WINDOW = frozenset({"this", "partition_by", "order", "spec", "over"})
 FRAME = frozenset({"kind", "start", "start_side", "end", "end_side"})
@@ -135,7 +147,7 @@ class Windows:
             if not _small(function.this) or not int(function.this.this):
                 raise _open("the number of NTILE's buckets", function, "Write a whole number above 0.")
             return function.copy()
-        if isinstance(function, (exp.RowNumber, exp.Rank, exp.DenseRank)):
+        if isinstance(function, PLACES):
             return type(function)()
         only = None if condition is None else self.base(condition)
         if isinstance(function.this, exp.Star):
@@ -192,12 +204,15 @@ def _aggregated(window: exp.Expr, at: exp.Expr, relation: Relation, parameters: 
     select, order = at.parent_select, window.args.get("order")
     if order is None:
         return None if select is None else _of_partitions(select, window, at, relation, parameters)
+    if select is None or any(select.args.get(p) for p in ("group", "limit", "offset")):
+        return None
+    if not isinstance(window.this, PLACES):
+        return _running(select, window, at, relation)
+    if select.args.get("distinct"):
+        return None
     value = order.expressions[0].this
     of = type_of(value, relation, parameters)
-    plain = select is not None and not any(
-        select.args.get(p) for p in ("group", "distinct", "limit", "offset")
-    )
-    if not plain or select is None or is_unit(value, relation) or of not in NUMBERS | ZONELESS:
+    if is_unit(value, relation) or of not in NUMBERS | ZONELESS:
         return None
     shown = bounded(value, written(at.args["order"].expressions[0].this), relation, parameters)
     function = "PERCENTILE_CONT" if of in NUMBERS else "PERCENTILE_DISC"
@@ -205,6 +220,24 @@ def _aggregated(window: exp.Expr, at: exp.Expr, relation: Relation, parameters: 
     keys = [key.copy() for key in at.args.get("partition_by") or []]
     query = over_same_rows(select, keys, [median])
     return f"For the median, `{written(query)}`; other percentiles likewise."
+
+
+def _running(select: exp.Select, window: exp.Expr, at: exp.Expr, relation: Relation) -> str | None:
+    """A hint to a running total over the groups of what it is ordered by, whose rows PostgreSQL takes together, too.
+
+    In:  SELECT week, SUM(sales) OVER (ORDER BY week) FROM transactions
+    Out: SELECT week, SUM(SUM(sales)) OVER (ORDER BY week) FROM transactions GROUP BY week
+    """
+    keys = [*window.args["partition_by"], *(o.this for o in window.args["order"].expressions)]
+    if not isinstance(window.this, (exp.Sum, exp.Count)) or at.args.get("spec") is not None:
+        return None
+    if any(is_unit(key, relation) or is_event(key, relation) or not leaves(key) for key in keys):
+        return None
+    total = at.copy()
+    total.set("this", exp.Sum(this=total.this))
+    shown = [*(at.args.get("partition_by") or []), *(o.this for o in at.args["order"].expressions)]
+    query = over_same_rows(select, [key.copy() for key in shown], [total])
+    return f"For a running total, add up groups, `{written(query)}`."
 
 
 def _of_partitions(

@@ -91,6 +91,16 @@ def has_no_rows(tree: exp.Expr) -> bool:
     return source is not None and alone and has_no_rows(source.this)
 
 
+def leaves_a_row(tree: exp.Expr) -> bool:
+    """Whether a query has a row after its LIMIT where it has one before it, by what is written alone.
+
+    >>> [leaves_a_row(parse_query(f"SELECT a FROM t {end}")) for end in ("LIMIT 2", "", "LIMIT 0", "LIMIT 2 OFFSET 1")]
+    [True, True, False, False]
+    """
+    unlimited = tree.args.get("limit") is None or (_limit(tree) or 0) > 0
+    return unlimited and tree.args.get("offset") is None
+
+
 def never_true(condition: exp.Expr) -> bool:
     """Whether no row meets a condition, by its constants alone.
 

@@ -236,6 +236,9 @@ class QueryAnalyzer(Conditions):
             tables = [t for t in walk(cte.this, exp.Table) if not t.args.get("db")]
             read = {folded(t.this) for t in tables if isinstance(t.this, exp.Identifier)}
             ahead = read.intersection(names[place:]) if visible_to_all else set()
+            others = [t for t in walk(cte.this, exp.Table) if t.args.get("db") or folded(t.this) not in ahead]
+            if ahead and any(self._is_private(table, ctes) for table in others):
+                raise recursive(cte)
             itself = {name: Cte(cte.this, ctes, columns, [], False, True)} if ahead else {}
             count = len(self.nodes)
             rows = self.query(cte.this, ctes | itself)
@@ -248,6 +251,14 @@ class QueryAnalyzer(Conditions):
             if rows is not None:
                 self.replacements.dropped.add(id(cte))
         return ctes
+
+    def _is_private(self, item: exp.Table, ctes: Ctes) -> bool:
+        """Whether an item of FROM is a CTE of private rows, or a private table that no CTE hides."""
+        name, schema = folded(item.this), folded(item.args.get("db"))
+        if not schema and name in ctes:
+            return ctes[name].private
+        table = self.policy.find(schema or None, name)
+        return table is not None and not table.public
 
     def _presented(self, tree: exp.Expr, ctes: Ctes, skip: Sequence[str]) -> None:
         """Analyse the queries nested in the expressions of a statement that stays in the presentation."""

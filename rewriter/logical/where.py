@@ -19,6 +19,7 @@ from rewriter.ir.relation import Relation, leaves
 from rewriter.ir.trees import walk
 from rewriter.ir.types import TEXTUAL
 from rewriter.logical.above import Replacements
+from rewriter.logical.empty import leaves_a_row
 from rewriter.logical.plan import AggregateNode, SystemTableNode
 from rewriter.policy import Policy
 from rewriter.refusal import Refusal
@@ -121,10 +122,12 @@ class Conditions(ABC):
         body = node.this.this if isinstance(node.this, exp.Subquery) else node.this
         found = self._inner(body, ctes, relation, outer)
         if found is None:
-            found = self.public_rows(body, ctes, relation)
+            found = self.public_rows(body, ctes, relation, any_row=True)
             if found is None or not correlated(found):
                 self.constants.truth(node, len(self.nodes))
                 return where(relation, condition, self.parameters, outer)
+        if leaves_a_row(body.unnest()):
+            found = replace(found, limit=None)
         refuse_limited(found)
         return exists(relation, found, isinstance(condition, exp.Not), node)
 
@@ -186,10 +189,14 @@ class Conditions(ABC):
         rows = self.constants.listed(query, len(self.nodes))
         return exp.In(this=value, expressions=rows) if rows else exp.false()
 
-    def public_rows(self, query: exp.Expr, ctes: Ctes, outer: Relation | None = None) -> Relation | None:
-        """The relation of a plain selection from public tables, for use in the backend; None for others."""
+    def public_rows(
+        self, query: exp.Expr, ctes: Ctes, outer: Relation | None = None, *, any_row: bool = False
+    ) -> Relation | None:
+        """The relation of a plain selection from public tables, for use in the backend; None for others. `any_row`: it
+        is asked for no more than whether there is one."""
         select = query.unnest() if isinstance(query, exp.Subquery) else query
-        if not isinstance(select, exp.Select) or any(select.args.get(p) for p in NOT_PLAIN):
+        idle = ("limit", "order") if any_row and leaves_a_row(select) else ()
+        if not isinstance(select, exp.Select) or any(select.args.get(p) for p in NOT_PLAIN if p not in idle):
             return None
         clause = select.args.get("from_")
         found = self._public_joined(clause.this, select.args.get("joins") or [], ctes) if clause else None

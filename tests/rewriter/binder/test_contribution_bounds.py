@@ -233,7 +233,7 @@ REFUSED = (
     (EXISTS.format("events y, users z", "z.birth_year > 1990"), "PV012"),
     ("SELECT COUNT(*) FROM users WHERE user_id IN (SELECT user_id FROM events LIMIT 5)", "PV014"),
     ("SELECT COUNT(*) FROM users WHERE user_id IN (SELECT user_id FROM events GROUP BY 1 OFFSET 5)", "PV014"),
-    (EXISTS.format("events y", "y.quantity > 1 LIMIT 5"), "PV014"),
+    (EXISTS.format("events y", "y.quantity > 1 LIMIT 5 OFFSET 1"), "PV014"),
     ("SELECT COUNT(*) FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY 1 LIMIT 5) s", "PV014"),
 )
 
