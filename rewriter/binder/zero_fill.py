@@ -20,6 +20,9 @@ from rewriter.scalar.functions import strict_operands
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.pasted import identifier, instead, written
 
+_TESTS = (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
+"""Tests for NULL, where NULL is what is compared with: true where a value is NULL, or negated."""
+
 
 def refuse_kept(relation: Relation, at: exp.Expr) -> None:
     """Refuse (PV021) a query over rows that may belong to no unit."""
@@ -120,6 +123,10 @@ def _untrue(condition: exp.Expr, relation: Relation) -> bool:
         return _untrue(condition.this, relation) or _untrue(condition.expression, relation)
     if isinstance(condition, exp.Or):
         return _untrue(condition.this, relation) and _untrue(condition.expression, relation)
+    negated = isinstance(condition, exp.Not)
+    test = condition.this.unnest() if negated else condition
+    if isinstance(test, _TESTS) and isinstance(test.expression, exp.Null) and _null(test.this, relation):
+        return negated != (bool(test.args.get("negate")) or isinstance(test, exp.NullSafeNEQ))
     return _null(condition, relation)
 
 
