@@ -206,12 +206,16 @@ class ReleasedTable:
         return f"{self.caps}: {BEYOND}" + (f", {NOT_COVERED}" if interval else "")
 
     def warning(self) -> str:
-        """Which outputs have rows that are not told from 0: their interval is wider than the value; empty for none.
+        """Which outputs have rows that are not told from 0: their interval is wider than the value; or that there are
+        no groups, and so no rows that are joined with them. Empty for neither.
 
         >>> counted = (OutputColumn((7, 900), (10.0, 10.0), "n", 1.96),)
         >>> ReleasedTable((("a", "b"),), {}, (), "KnownLap", (), Cost(*[Fraction(1)] * 2), columns=counted).warning()
         'dpproxy: the noise may exceed the value in 1 of 2 rows of n'
         """
+        if self.keys and not self.keys[0] and self.mechanism != "nothing":
+            of = f" of {names}" if (names := ", ".join(filter(None, (c.name for c in self.columns)))) else ""
+            return f"dpproxy: no group{of} is large enough to be shown, nor what is joined with such groups"
         told = [
             f"in {within} of {len(c.values)} row{'s' * (len(c.values) != 1)} of {c.name}"
             for c in self.columns

@@ -368,6 +368,18 @@ def test_the_last_releases_are_read_from_another_session(service: Service) -> No
     assert Analyst(service, "bob of no session").ask(shown) == []
 
 
+def test_a_part_without_groups_is_warned_of(service: Service) -> None:
+    """What is joined with it has no rows either."""
+    ann = Analyst(service, "ann of no groups")
+    few = "SELECT hobby, COUNT(*) AS few FROM hobbies WHERE person_id < 3 GROUP BY hobby"
+    assert ann.ask(f"WITH a AS ({TOWNS}), b AS ({few}) SELECT a.n, b.few FROM a CROSS JOIN b") == []
+    warnings = [text for (text,) in ann.ask("SELECT warning FROM dpproxy.last_release") if text]
+    assert (
+        "dpproxy: no group of few is large enough to be shown, nor what is joined with such groups"
+        in warnings
+    )
+
+
 def test_rows_within_the_noise_are_warned_of(service: Service) -> None:
     ann = Analyst(service, "ann of warnings")
     shown = ann.ask(TOWNS.replace("GROUP", "WHERE person_id < 0 GROUP"))
