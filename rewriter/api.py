@@ -41,6 +41,7 @@ from rewriter.scalar.typecheck import type_of
 from rewriter.statements.classify import classify
 from rewriter.syntax.allowlist import position
 from rewriter.syntax.desugar import plain
+from rewriter.syntax.differences import Stretch, stretches
 from rewriter.syntax.parse import parse_query
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "ReleasedColumns",
     "Role",
     "Scanned",
+    "Stretch",
     "Vectors",
     "array_text",
     "averages_query",
@@ -93,6 +95,7 @@ __all__ = [
     "shown_text",
     "split_query",
     "stored_text",
+    "stretches",
     "tied",
     "type_of",
     "types_query",

@@ -22,6 +22,7 @@ from rewriter.api import (
     ReleasedColumn,
     ReleasedColumns,
     Scanned,
+    Stretch,
     Vectors,
     array_text,
     averages_query,
@@ -51,6 +52,7 @@ from rewriter.api import (
     running_query,
     shown_text,
     split_query,
+    stretches,
     tied,
     types_query,
     weights_query,
@@ -75,6 +77,8 @@ BYTES_A_STEP, BYTES_A_CELL = 64, 128
 """What a step of planning leaves in memory, and a value of a domain, at most: measured over long statements."""
 MOST_ROWS, MOST_IN_ROWS = 10_000, 1_000_000
 """Rows, and characters in them, that are evaluated for one item of FROM."""
+MOST_COMPARED, MOST_SHOWN = 64, 200
+"""Readings that are compared to find a part that PostgreSQL reads otherwise, and characters of it that are shown."""
 MOST_COUNTED = 10_000
 """Values of a known domain that are counted, so that no distinct count is larger."""
 MOST_SEEN = 64
@@ -430,11 +434,7 @@ class Planner:
         if logical.nodes and has_no_rows(logical.tree) and not statement.explain:
             return self._unasked(_no_rows(described), described, oids, parameters)
         if logical.nodes and not any(self._front.agrees(body, text, oids) for text in logical.spellings()):
-            raise Refusal(
-                "0A000",
-                "PostgreSQL and dpproxy read this query differently",
-                hint="Write it more plainly: add parentheses, CAST(x AS type) and standard spellings.",
-            )
+            raise self._read_differently(body, oids)
         for constant in logical.constants:
             self._check_constant(constant, oids)
         # What is asked about values from here on decides nothing about the nodes.
@@ -470,6 +470,25 @@ class Planner:
             presentation.errors,
             presentation.derived,
             presentation.unknown,
+        )
+
+    def _read_differently(self, text: str, oids: tuple[int, ...]) -> Refusal:
+        """The refusal of a text that PostgreSQL reads otherwise, with the smallest part that it does so by itself."""
+        found: Stretch | None = None
+        asked = 0
+        for part in stretches(text):
+            if asked >= MOST_COMPARED or (found is not None and not found.holds(part)):
+                continue
+            written = list(part.spellings(text))
+            asked += len(written)
+            if written and not any(self._front.agrees(text, other, oids) for other in written):
+                found = part
+        return Refusal(
+            "0A000",
+            "PostgreSQL and dpproxy read this query differently",
+            detail=None if found is None else f"They differ in {text[found.start : found.end][:MOST_SHOWN]}",
+            hint="Write it more plainly: add parentheses, CAST(x AS type) and standard spellings.",
+            position=None if found is None else found.start + 1,
         )
 
     def _check_constant(self, constant: Constant, oids: tuple[int, ...]) -> None:
