@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rewriter.binder.names import output_name
 from rewriter.ir.parameter import Parameter as Parameter
 from rewriter.ir.parameter import Parameters
-from rewriter.ir.trees import data_type, folded, walk
+from rewriter.ir.trees import alias, data_type, folded, walk
 
 
 def drop_schemas(nodes: Sequence[exp.Expr]) -> None:
@@ -59,16 +60,18 @@ def _source(source: exp.Expr) -> tuple[str, str]:
 
 
 def drop_casts(tree: exp.Query, parameters: Parameters) -> exp.Query:
-    """The same query, without casts of parameters to the types that they have anyway.
+    """The same query, without casts of parameters to the types that they have anyway; an output keeps their name.
 
     >>> from sqlglot import parse_one
-    >>> query = parse_one('SELECT $1::interval, $2::date', dialect="postgres")
+    >>> query = parse_one('SELECT $1::interval WHERE $1::interval > $2::date', dialect="postgres")
     >>> drop_casts(query, (Parameter("interval", None), Parameter("text", None))).sql("postgres")
-    'SELECT $1, CAST($2 AS DATE)'
+    'SELECT $1 AS "interval" WHERE $1 > CAST($2 AS DATE)'
     """
     for cast in walk(tree, exp.Cast):
         if isinstance(cast.this, exp.Parameter):
             own = data_type(parameters[int(cast.this.name) - 1].type, "postgres")
             if own == cast.to:
-                cast.replace(cast.this)
+                shown = isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions"
+                name = output_name(cast) if shown else ""
+                cast.replace(alias(cast.this, name, quoted=True) if shown else cast.this)
     return tree

@@ -37,6 +37,12 @@ def test_regenerated_text_is_the_same_statement_to_postgresql(postgres: psycopg.
         ], sql
 
 
+def test_a_parameter_keeps_the_name_that_its_cast_gives_it(postgres: psycopg.Connection) -> None:
+    sql = "SELECT country, COUNT(*) FROM users GROUP BY 1 UNION ALL SELECT $1::text, COUNT(*) FROM users"
+    plan = split_query(sql, POLICY, (Parameter("text", "all"),))
+    assert _body(postgres, sql, ["text"]) in [_body(postgres, text, ["text"]) for text in plan.spellings()]
+
+
 def _body(postgres: psycopg.Connection, sql: str, types: Sequence[str] = ()) -> str:
     with postgres.transaction(force_rollback=True):
         head = f"CREATE FUNCTION pg_temp.f({', '.join(types)}) RETURNS void LANGUAGE sql"
