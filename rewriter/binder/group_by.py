@@ -183,7 +183,7 @@ class _KeyReader:
         whole = {
             source.alias
             for source in self._relation.sources
-            if source.derived is None and source.on is None
+            if source.derived is None
             for key in source.table.keys
             if key <= {c.name for c in columns if c.table == source.alias}
         }

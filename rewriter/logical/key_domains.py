@@ -21,11 +21,25 @@ from functools import lru_cache
 from sqlglot import exp
 
 from rewriter.binder.listed_rows import in_postgres
-from rewriter.canonical.normalize import conditions_met
+from rewriter.canonical.normalize import canonical_conjuncts, conditions_met
 from rewriter.effort import spend
-from rewriter.ir.relation import Leaf, ListedRows, Relation, SemiJoin, Source, equated, leaf, leaves
+from rewriter.ir.relation import Leaf, ListedRows, Relation, SemiJoin, Source, equated, leaf, leaf_of, leaves
 from rewriter.ir.texts import fragment, sql_text
-from rewriter.ir.trees import alias, cast, copied, crossed, data_type, limited, rebuilt, select, walk
+from rewriter.ir.trees import (
+    alias,
+    and_,
+    cast,
+    copied,
+    crossed,
+    data_type,
+    join,
+    limited,
+    not_,
+    paren,
+    rebuilt,
+    select,
+    walk,
+)
 from rewriter.ir.trees import column as column_of
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
@@ -33,6 +47,7 @@ from rewriter.policy import Column, Policy
 from rewriter.refusal import Refusal
 from rewriter.scalar import time_zones
 from rewriter.scalar.array_literal import elements
+from rewriter.scalar.function_checks import constant_text, plain_pattern
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
 from rewriter.scalar.parameter_literal import with_constants
 from rewriter.scalar.typecheck import Parameters, type_of
@@ -127,39 +142,47 @@ def domain_queries(
         conditions += dimensions.own_domains(written)
         conditions += [dimensions.among(semi) for semi in relation.semi_joins]
     return _factored(
-        [i for i in images if i is not None], [c for c in conditions if c is not None], dimensions
+        [i for i in images if i is not None],
+        [c for c in conditions if c is not None],
+        dimensions.outer_joins(narrowed=narrowed),
+        dimensions,
     )
 
 
 def _factored(
-    images: list[exp.Expr], conditions: list[exp.Expr], dimensions: _Dimensions
+    images: list[exp.Expr],
+    conditions: list[exp.Expr],
+    outer: dict[str, exp.Expr],
+    dimensions: _Dimensions,
 ) -> list[tuple[tuple[int, ...], exp.Select]]:
-    """The queries of the images, apart as far as they and the conditions read different FROM items."""
-    read_by_images, read_by_conditions = [*map(_read, images)], [*map(_read, conditions)]
+    """The queries of the images, apart as far as they, the conditions and the `outer` joins, which are the conditions
+    of FROM items by name, read different FROM items."""
+    items, found = dimensions.from_items(), []
+
+    def read_by(node: exp.Expr) -> set[str]:
+        return {column.table for column in walk(node, exp.Column)} & items.keys()
+
+    read_by_images, read_by_conditions = [*map(read_by, images)], [*map(read_by, conditions)]
     groups: list[set[str]] = []
-    for read in (*read_by_images, *read_by_conditions):
+    for read in (*read_by_images, *read_by_conditions, *({name, *read_by(on)} for name, on in outer.items())):
         tied = [g for g in groups if g & read]
         groups = [*(g for g in groups if not g & read), read.union(*tied)]
-    items, found = dimensions.from_items(), []
     for number, own in enumerate(read_by_images):
         group = next((g for g in groups if g & own), set())
         places = [n for n, read in enumerate(read_by_images) if (read & group if group else n == number)]
         if places[0] != number:
             continue
         query = select(*(alias(images[n], f"g{n}") for n in places)).distinct(copy=False)
-        for name in (name for name in items if name in group):
+        for name in (name for name in items if name in group and name not in outer):
             crossed(query, items[name])
+        for name in (name for name in outer if name in group):
+            join(query, items[name], outer[name], side="LEFT")
         tying = [c for c, read in zip(conditions, read_by_conditions, strict=True) if read & group]
         query = query.where(*tying, copy=False) if tying else query
         order = [exp.Ordered(this=exp.Literal.number(n + 1)) for n in range(len(places))]
         query.set("order", exp.Order(expressions=order))
         found.append((tuple(places), limited(query, MAX_CELLS + 1)))
     return found
-
-
-def _read(node: exp.Expr) -> set[str]:
-    """The FROM items that an image reads."""
-    return {name for name, _ in leaves(node)}
 
 
 def _held(factor: Factor, numbers: set[int]) -> bool:
@@ -186,6 +209,8 @@ class _Dimensions:
             return with_constants(node, self.parameters)
         if isinstance(node, exp.Column):
             return self._column(node)
+        if isinstance(node, exp.Escape):
+            return self.image(self._without_escape(node))
         grain = self._grain(node)
         if grain is not None:
             return self._timed(node, grain)
@@ -196,6 +221,16 @@ class _Dimensions:
             image = self._static(node)
         return image
 
+    def _without_escape(self, node: exp.Escape) -> exp.Expr:
+        """LIKE with an escape of its own, as one with the backslash: it is no operand of ESCAPE, and has no value."""
+        inner = node.this.unnest()
+        like = inner.this.unnest() if isinstance(inner, exp.Not) else inner
+        found = copied(like)
+        escape, text = (constant_text(part, self.parameters) for part in (node.expression, like.expression))
+        if text is not None:
+            found.set("expression", exp.Literal.string(plain_pattern(text, escape or "\\")))
+        return found if like is inner else not_(paren(found))
+
     def from_items(self) -> dict[str, exp.Expr]:
         """The FROM items by name, the series of timestamps with the finest grain that their uses need."""
         items = dict(self.items)
@@ -205,17 +240,50 @@ class _Dimensions:
         return items
 
     def reach(self) -> None:
-        """Join the public tables by whose key the query equates them to those among the items, directly or by others:
-        none of them makes more rows."""
-        pairs = [columns for columns in map(equated, self.relation.conditions) if columns is not None]
-        turned = [*pairs, *((two, one) for one, two in pairs)]
+        """Join the public tables by whose key the query equates them to what is enumerated, directly or by others: none
+        of them makes more rows. One that a LEFT JOIN adds decides nothing unless a condition reads it."""
+        read = {name for name, _ in leaves(*self.relation.conditions)}
         found = True
         while found:
             found = False
-            for here, there in turned:
-                new = here.table in self.items and there.table not in self.items
-                if new and self._joins(there.table) and self._is_key(there):
-                    found = self._column(there) is not None or found
+            for source in self.relation.sources:
+                if source.alias in self.items or not (source.on is None or source.alias in read):
+                    continue
+                key = self._equated_key(source)
+                found = (key is not None and self._column(key) is not None) or found
+
+    def _equated_key(self, source: Source) -> exp.Column | None:
+        """The key of a public source that a condition of its join equates to something known."""
+        if source.private:
+            return None
+        pairs = map(equated, self.relation.conditions if source.on is None else source.on)
+        turned = (pair[::step] for pair in pairs if pair is not None for step in (1, -1))
+        return next(
+            (
+                there
+                for here, there in turned
+                if there.table == source.alias and self._is_key(there) and self._known(here, narrowed=True)
+            ),
+            None,
+        )
+
+    def outer_joins(self, *, narrowed: bool) -> dict[str, exp.Expr]:
+        """The public tables among the items that a LEFT JOIN adds, each with the image of its condition.
+
+        What is not known of the condition may be true or not, so that it has both values as an item of FROM; where
+        all is known the item keeps a row for the join to begin with.
+        """
+        found: dict[str, exp.Expr] = {}
+        for source in self.relation.sources:
+            if source.on is None or source.private or source.alias not in self.items:
+                continue
+            written = canonical_conjuncts(source.on, self.relation)
+            known = [c for c in (self.exact(c, narrowed=narrowed) for c in written) if c is not None]
+            values: list[exp.Expr] = [exp.true(), exp.false()] if len(known) < len(written) else [exp.true()]
+            name = f"{source.alias}_on"
+            self.items[name] = _listed(select("*", source=_values(values)), name)
+            found[source.alias] = and_(*known, column_of("v", name))
+        return found
 
     def _joins(self, alias: str) -> bool:
         """Whether a source is a public table of the front, of which every row of the query has one."""
@@ -230,33 +298,40 @@ class _Dimensions:
         """A WHERE condition over enumerated columns and tables among the items, or None where it needs another one."""
         if not leaves(condition) or walk(condition, exp.Query) or self._pending(condition):
             return None
-        return self._parts(condition) if self._known(condition, narrowed) else None
+        if not self._known(condition, narrowed):
+            return None
+        whole = isinstance(condition, (exp.Column, exp.Escape))
+        return self.image(condition) if whole else self._parts(condition)
 
     def among(self, semi: SemiJoin) -> exp.Expr | None:
-        """`value IN` rows of public tables as a condition over enumerated columns, None for others."""
-        rows, value = semi.relation, semi.value
-        plain = not (rows.private or rows.semi_joins or rows.filled or semi.negated or semi.across)
+        """[NOT] IN and EXISTS of rows of public tables as a condition over what is enumerated, None for others."""
+        rows, value, shown = semi.relation, semi.value, semi.output or exp.Literal.number(1)
+        own = {source.alias for source in rows.sources}
+        met = (*rows.conditions, *semi.across)
+        around: list[exp.Expr] = [leaf(*at) for at in leaves(*semi.across) if at[0] not in own]
+        around += [] if value is None else [value]
+        scans = [scan for s in rows.sources if s.on is None and (scan := self._scan(s)) is not None]
         if (
-            value is None
-            or semi.output is None
-            or not plain
-            or self._pending(*rows.conditions, value, semi.output)
+            rows.private
+            or rows.semi_joins
+            or rows.filled
+            or len(scans) < len(rows.sources)
+            or self._pending(*met, *around, shown)
+            or not all(self._known(one, narrowed=True) for one in around)
         ):
             return None
-        image = self.image(value) if self._known(value, narrowed=True) else None
-        scans = [None if source.on is not None else self._scan(source) for source in rows.sources]
-        items = [
-            exp.alias_(scan, source.alias, table=True, copy=False)
-            for source, scan in zip(rows.sources, scans, strict=True)
-            if scan is not None
-        ]
-        if image is None or len(items) < len(scans):
-            return None
-        listed = select(copied(semi.output), source=items[0])
-        for item in items[1:]:
-            crossed(listed, item)
-        listed = listed.where(*map(copied, rows.conditions), copy=False)
-        return exp.In(this=image, query=listed.subquery(copy=False))
+
+        def image(node: exp.Expr) -> exp.Expr | None:
+            return self._column(node) if isinstance(node, exp.Column) and node.table not in own else None
+
+        query = select(with_constants(shown, self.parameters))
+        for source, scan in zip(rows.sources, scans, strict=True):
+            crossed(query, exp.alias_(scan, source.alias, table=True, copy=False))
+        query = query.where(*(copied(with_constants(c, self.parameters), image) for c in met), copy=False)
+        found: exp.Expr = exp.Exists(this=query)
+        if value is not None:
+            found = exp.In(this=self.image(value), query=query.subquery(copy=False))
+        return not_(found) if semi.negated else found
 
     def _pending(self, *conditions: exp.Expr) -> bool:
         """Whether parameters in conditions have no values yet: without them a condition would leave no cell, and the
@@ -266,10 +341,28 @@ class _Dimensions:
         return any(p.value is None and not p.null for p in parameters)
 
     def _known(self, node: exp.Expr, narrowed: bool) -> bool:
-        """Whether an expression reads enumerated columns and joined tables among the items alone."""
-        needed = leaves(node)
-        joined = {at for at in needed if narrowed and at[0] in self.items and self._joins(at[0])}
-        return needed <= self.columns.keys() | joined
+        """Whether an expression reads enumerated columns, periods of enumerated times and public tables among the items
+        alone."""
+        if isinstance(node, exp.Column):
+            at = leaf_of(node)
+            return at in self.columns or (narrowed and at[0] in self.items)
+        if self._of_a_series(node):
+            return True
+        return all(self._known(part, narrowed) for part in node.iter_expressions())
+
+    def _of_a_series(self, node: exp.Expr) -> bool:
+        """Whether a value is one of a time whose periods are enumerated for the keys: days, or what they need."""
+        grain = self._grain(node)
+        if grain is None:
+            return False
+        at, zone = self._time(node)
+        grains = self.series.get((at, zone))
+        if grains is None:
+            return False
+        finest = _finest({*grains, grain})
+        low, high = self._bounds(at, self.relation.source(at[0]).column(at[1]))
+        few = GRAINS.index(finest) >= GRAINS.index("day") and _periods(low, high, finest) <= MAX_CELLS
+        return few or finest == _finest(grains)
 
     def own_domains(self, conditions: Sequence[exp.Expr]) -> list[exp.Expr | None]:
         """Where a public column is equated to a private one of its type: what is known of that one's values."""
@@ -363,11 +456,6 @@ class _Dimensions:
         scan = self._scan(source)
         if scan is None:
             return None
-        if source.on is not None:
-            rows = select(column_of(name, quoted=True), source=scan).distinct(copy=False)
-            return self._item(
-                (source.alias, name), rows.union(select(exp.null()), distinct=False, copy=False)
-            )
         self.items.setdefault(source.alias, exp.alias_(scan, source.alias, table=True, copy=False))
         return leaf(source.alias, name)
 
@@ -544,18 +632,22 @@ class _Dimensions:
     def _type(self, node: exp.Expr) -> Type:
         return type_of(node, self.relation, self.parameters)
 
-    def _timed(self, node: exp.Expr, grain: str) -> exp.Expr | None:
+    def _time(self, node: exp.Expr) -> tuple[Leaf, str]:
+        """The column of the time that `node` is a function of, and the zone of its clock, if that is another one."""
         moment = _moment(node)
         inner = self._stamp(moment)
         assert inner is not None
-        at = (inner.table, inner.name)
+        zone = with_constants(moment.args["zone"], self.parameters).name if moment is not inner else ""
+        return (inner.table, inner.name), zone
+
+    def _timed(self, node: exp.Expr, grain: str) -> exp.Expr | None:
+        (at, zone), moment = self._time(node), _moment(node)
         source = self.relation.source(at[0])
         low, high = self._bounds(at, source.column(at[1]))
         # Each period of a truncated time is a value of its own.
         most = MAX_CELLS if isinstance(node, (exp.TimestampTrunc, exp.DateTrunc)) else MOST_PERIODS
         if not low or not high or _periods(low, high, grain) > most:
             return self._static(node)
-        zone = with_constants(moment.args["zone"], self.parameters).name if moment is not inner else ""
         self.series.setdefault((at, zone), set()).add(grain)
         value = exp.column("v", table=self._name(at) + zone)
         copy = with_constants(node, self.parameters)

@@ -69,6 +69,23 @@ def constant_text(node: exp.Expr, parameters: Parameters) -> str | None:
     return str(node.this) if isinstance(node, exp.Literal) else None
 
 
+def plain_pattern(text: str, escape: str) -> str:
+    r"""A pattern of LIKE with `\` as its escape, before wildcards and itself only.
+
+    >>> plain_pattern("a#%%#b", "#"), plain_pattern("a\\b", "#")
+    ('a\\%%b', 'a\\\\b')
+    """
+    found, escaped = "", False
+    for character in text:
+        if not escaped and character == escape:
+            escaped = True
+            continue
+        plain = character == "\\" or (escaped and character in "%_")
+        found += f"\\{character}" if plain else character
+        escaped = False
+    return found
+
+
 def whole_constant(node: exp.Expr | None, parameters: Parameters) -> int | None:
     """The value of a constant whole number, or None.
 

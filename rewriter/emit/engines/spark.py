@@ -31,7 +31,7 @@ from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL,
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
 from rewriter.scalar import float_guards
-from rewriter.scalar.function_checks import constant_text
+from rewriter.scalar.function_checks import constant_text, plain_pattern
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.typecheck import operands
 from rewriter.syntax.allowlist import position
@@ -261,7 +261,7 @@ class Spark(Engine):
         """LIKE with a pattern in which only wildcards and the escape are escaped: Spark raises at others."""
         if isinstance(node.expression, exp.Null):
             return exp.null()
-        pattern = _plain_pattern(constant_text(node.expression, self.parameters) or "", escape)
+        pattern = plain_pattern(constant_text(node.expression, self.parameters) or "", escape)
         if len(re.findall(r"(?<!\\)(?:\\\\)*%", pattern)) > MOST_WILDCARDS:
             raise self.refused(node, f"LIKE with more than {MOST_WILDCARDS} %")
         found = type(node)(this=self.write(node.this), expression=exp.Literal.string(pattern))
@@ -470,23 +470,6 @@ def _typed(value: exp.Expr, of: Type) -> exp.Expr:
     if not isinstance(value, exp.Literal) or not value.is_string:
         return value
     return cast(value, "TIMESTAMPTZ" if of is Type.TIMESTAMPTZ else of.cell)
-
-
-def _plain_pattern(text: str, escape: str) -> str:
-    r"""A pattern of LIKE with `\` as its escape, before wildcards and itself only.
-
-    >>> _plain_pattern("a#%%#b", "#"), _plain_pattern("a\\b", "#")
-    ('a\\%%b', 'a\\\\b')
-    """
-    found, escaped = "", False
-    for character in text:
-        if not escaped and character == escape:
-            escaped = True
-            continue
-        plain = character == "\\" or (escaped and character in "%_")
-        found += f"\\{character}" if plain else character
-        escaped = False
-    return found
 
 
 def _interval_parts(text: str) -> tuple[int, int, int]:

@@ -352,7 +352,53 @@ SELECT n.i, rated.orders FROM n LEFT JOIN rated ON rated.rating = n.i ORDER BY n
 -- Some tools always write RECURSIVE.
 WITH RECURSIVE rated AS (SELECT user_id, rating FROM orders WHERE rating > 2) SELECT COUNT(*) FROM rated;
 
+-- == Public rows of a LEFT JOIN are one factor ==
+
+SELECT u.country, c.name, c.euro, COUNT(*) AS n FROM users u LEFT JOIN countries c ON c.code = u.country
+GROUP BY u.country, c.name, c.euro ORDER BY 1, 2;
+
+-- What a key of theirs decides is no key of its own; half of the countries meet ON.
+SELECT c.code, c.name, COUNT(*) AS n FROM users u LEFT JOIN countries c ON c.code = u.country AND c.euro
+GROUP BY c.code ORDER BY 1;
+
+SELECT u.country, COUNT(*) AS n FROM users u LEFT JOIN countries c ON c.code = u.country WHERE c.name LIKE '%#_1' ESCAPE '#'
+OR c.euro GROUP BY u.country ORDER BY 1;
+
+SELECT u.country, v.label, COUNT(*) AS n FROM users u LEFT JOIN (VALUES ('AX', 'a'), ('DX', 'd')) AS v (code, label)
+ON v.code = u.country GROUP BY 1, 2 ORDER BY 1;
+
+-- == Conditions on periods cut them ==
+
+SELECT date_trunc('month', placed)::date AS month, COUNT(*) AS n FROM orders WHERE EXTRACT(quarter FROM placed) = 2
+GROUP BY 1 ORDER BY 1;
+
+-- == Rows of a public LEFT JOIN that nobody met ==
+
+SELECT p.brand, SUM(CASE WHEN i.order_id IS NOT NULL THEN 1 ELSE 0 END) AS n, COUNT(*) FILTER (WHERE NOT i.order_id IS
+NULL) AS m FROM products p LEFT JOIN items i ON i.product_id = p.id GROUP BY p.brand ORDER BY p.brand;
+
+-- == EXISTS with a LIMIT, as Django writes it, and IN of events ==
+
+SELECT COUNT(*) AS n FROM users u WHERE EXISTS (SELECT 1 AS a FROM orders o WHERE o.user_id = u.id AND o.rating = 3
+LIMIT 1);
+
+SELECT COUNT(*) AS n FROM users u WHERE NOT EXISTS (SELECT 1 AS a FROM countries c WHERE c.code = u.country AND c.euro
+ORDER BY c.name LIMIT 1);
+
+SELECT COUNT(*) AS n FROM orders WHERE id IN (SELECT order_id FROM items WHERE quantity > 4);
+
+SELECT COUNT(*) AS n FROM orders WHERE id NOT IN (SELECT order_id FROM returns WHERE order_id IS NOT NULL);
+
+SELECT COUNT(*) AS n FROM users u WHERE u.height - 150 NOT IN (SELECT o.pieces FROM orders o WHERE o.user_id = u.id);
+
 -- == Still refused ==
+
+-- PV014: a recursion over private rows.
+WITH RECURSIVE placed AS (SELECT id, 1 AS level FROM orders WHERE rating = 1 UNION ALL
+SELECT o.id, p.level + 1 FROM orders o JOIN placed p ON p.id = o.id + 1) SELECT level, COUNT(*) FROM placed GROUP BY 1;
+
+-- PV014: of LIMIT 0 there is no row.
+SELECT COUNT(*) FROM users u WHERE EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id LIMIT 0);
 
 -- PV014: what is added up in a recursion has noise of which nothing is known.
 WITH RECURSIVE rated AS (SELECT rating, COUNT(*) AS n FROM orders WHERE rating BETWEEN 1 AND 5 GROUP BY rating),

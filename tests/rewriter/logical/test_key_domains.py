@@ -21,6 +21,7 @@ from tests.rewriter.shop import ARTICLES, EVENTS, POLICY, TAGS, USERS
 
 LEFT = "users u LEFT JOIN events e ON e.user_id = u.user_id"
 ON_ARTICLES = "events e JOIN articles a ON a.article_id = e.article_id"
+TO_ARTICLES = ON_ARTICLES.replace("JOIN", "LEFT JOIN")
 CELLS: tuple[tuple[str, str, set[str | None]], ...] = (
     ("e.action", LEFT, {"view", "like", "share", None}),
     ("action", "events", {"view", "like", "share"}),
@@ -40,17 +41,43 @@ CELLS: tuple[tuple[str, str, set[str | None]], ...] = (
     ("device = 'tv'", "events", {"t", "f", None}),
     ("action = 'like'", "events", {"t", "f"}),
     ("a.topic", ON_ARTICLES, {"ai", "food", "law"}),
-    ("a.topic", ON_ARTICLES.replace("JOIN", "LEFT JOIN"), {"ai", "food", "law", None}),
+    ("a.topic", TO_ARTICLES, {"ai", "food", "law", None}),
     ("a.title", f"{ON_ARTICLES} WHERE a.topic = 'food' AND a.article_id < 5", {"Title 1", "Title 4"}),
     ("a.title", f"{ON_ARTICLES} WHERE e.article_id IN (1, 2)", {"Title 1", "Title 2"}),
     ("e.article_id", f"{ON_ARTICLES} WHERE a.title IN ('Title 1', 'Title 7')", {"1", "7"}),
     ("t.tag", f"{ON_ARTICLES} JOIN tags t ON t.article_id = a.article_id WHERE a.topic = 'ai'", set()),
+    ("a.topic", f"{TO_ARTICLES} WHERE a.topic IS NULL", {None}),
+    ("e.article_id", f"{TO_ARTICLES} WHERE a.title IN ('Title 1', 'Title 7')", {"1", "7"}),
+    ("e.article_id", f"{TO_ARTICLES} AND a.topic <> 'food' WHERE a.article_id < 4", {"2", "3"}),
+    ("a.topic", f"{TO_ARTICLES} AND a.topic = 'food'", {"food", None}),
+    ("a.topic", "events e LEFT JOIN articles a ON a.topic = 'food'", {"food"}),
+    ("a.topic", "events e LEFT JOIN articles a ON a.topic = 'no such topic'", {None}),
     (
         "u.country",
         f"{ON_ARTICLES} JOIN users u USING (user_id) WHERE a.topic = 'ai'",
         {"US", "DE", "FR", "LI", None},
     ),
     ("a.title", f"{ON_ARTICLES} WHERE a.title = 'Title 3' AND e.device = a.topic", {"Title 3"}),
+    ("date_trunc('month', ts)", "events WHERE EXTRACT(month FROM ts) IN (1, 7)", {"2024-01-01 00:00:00"}),
+    ("ts::date", "events WHERE EXTRACT(dow FROM ts) = 0 AND ts < '2024-01-15'", {"2024-01-07", "2024-01-14"}),
+    ("date_trunc('month', ts)", "events WHERE ts::date = '2024-02-10'", {"2024-02-01 00:00:00"}),
+    ("country", "users WHERE country NOT LIKE '#D_' ESCAPE '#'", {"FR", "LI", "US"}),
+    ("CASE WHEN job_title LIKE 'eng#_%' ESCAPE '#' THEN 'a' ELSE 'b' END", "users", {"a", "b"}),
+    (
+        "e.article_id",
+        "events e WHERE EXISTS (SELECT 1 FROM articles a WHERE a.article_id = e.article_id AND a.title = 'Title 3')",
+        {"3"},
+    ),
+    (
+        "e.article_id",
+        "events e WHERE e.article_id NOT IN (SELECT article_id FROM articles WHERE topic <> 'ai') AND e.article_id < 7",
+        {"3", "6"},
+    ),
+    (
+        "date_trunc('month', ts)",
+        "events WHERE EXTRACT(month FROM ts)::int IN (SELECT article_id FROM articles WHERE article_id < 2)",
+        {"2024-01-01 00:00:00"},
+    ),
     ("extract(quarter FROM signup_date)", "users WHERE signup_date >= '2024-07-01'", {"3", "4"}),
     ("date_trunc('month', ts)", "events WHERE ts < '2024-02-01'", {"2024-01-01 00:00:00"}),
     # A group has a row: the least of values that are not NULL is none.
@@ -92,6 +119,46 @@ def node_of(key: str, rows: str, policy: Policy = POLICY) -> AggregateNode:
     node = split_query(f"SELECT {key}, COUNT(*) FROM {rows} GROUP BY {key}", policy).nodes[0]
     assert isinstance(node, AggregateNode)
     return node
+
+
+@pytest.mark.service
+@pytest.mark.parametrize(
+    ("keys", "rows", "public"),
+    [
+        ("e.article_id, a.topic", TO_ARTICLES, "SELECT article_id, topic FROM articles"),
+        (
+            "a.article_id, a.topic",
+            TO_ARTICLES,
+            "SELECT article_id, topic FROM articles UNION ALL SELECT NULL, NULL",
+        ),
+        (
+            "e.article_id, a.topic",
+            f"{TO_ARTICLES} AND e.device = 'tv'",
+            "SELECT article_id, topic FROM articles UNION ALL SELECT article_id, NULL FROM articles",
+        ),
+        (
+            "e.article_id, a.topic",
+            f"{TO_ARTICLES} AND a.article_id > 18",
+            "SELECT article_id, CASE WHEN article_id > 18 THEN topic END FROM articles",
+        ),
+        (
+            "a.topic, t.tag",
+            f"{TO_ARTICLES} LEFT JOIN tags t ON t.article_id = a.article_id",
+            "SELECT topic, tag FROM articles LEFT JOIN tags USING (article_id) UNION SELECT NULL, NULL",
+        ),
+    ],
+)
+def test_cells_of_an_outer_join_are_those_of_its_rows(
+    keys: str, rows: str, public: str, postgres: psycopg.Connection
+) -> None:
+    node = node_of(keys, rows)
+    found = cells_of(node, postgres)
+    true = postgres.execute(
+        f"SELECT DISTINCT a::text, b::text FROM ({public}) AS x(a, b)".encode()
+    ).fetchall()
+    assert found is not None
+    # Keys have an order of their own.
+    assert sorted(sorted(map(repr, cell)) for cell in found) == sorted(sorted(map(repr, row)) for row in true)
 
 
 @pytest.mark.parametrize(
