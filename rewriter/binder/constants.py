@@ -307,12 +307,22 @@ def _elements(text: str, at: exp.Expr) -> list[str | None]:
 
 
 def _written(node: exp.Expr) -> bool:
-    """Whether `node` is a cast of constants to a type whose texts the front has to read."""
-    if not isinstance(node, exp.Cast) or not _CAST.issuperset(map(type, walk(node))):
+    """Whether `node` is a cast of constants to a type of a size, which may cut or round them, or to one whose texts the
+    front has to read."""
+    if not isinstance(node, exp.Cast):
+        return False
+    if sized(node):
+        return not walk(node, *_READING)
+    if not _CAST.issuperset(map(type, walk(node))):
         return False
     if node.to.this == exp.DType.INTERVAL:
         return isinstance(node.this, exp.Literal) and interval_text(node, ()) is None
     return node.to.this in READ
+
+
+def sized(cast: exp.Cast) -> bool:
+    """Whether a cast is to a type with a length, a precision or a scale, such as varchar(3)."""
+    return any(isinstance(size, exp.DataTypeParam) for size in cast.to.expressions)
 
 
 _CAST = FOLDED | PLAIN | kinds(*LISTED)

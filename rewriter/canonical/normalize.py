@@ -151,8 +151,10 @@ def _constant(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     """A cast of a constant text to a number or text as the plain constant; dates and timestamps in one spelling."""
     if not isinstance(node, exp.Cast) or not isinstance(node.this, exp.Literal) or not node.this.is_string:
         return node
+    if node.to.expressions:
+        return node  # of a size, to which the text is cut or rounded
     target, text = CASTS.get(node.to.this), node.this.this
-    if target is Type.TEXT and not node.to.expressions:
+    if target is Type.TEXT:
         return exp.Literal.string(text)
     if node.to.this == exp.DType.INT and text.isascii() and text.isdigit() and int(text) < 2**31:
         return exp.Literal.number(text)

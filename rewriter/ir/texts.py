@@ -8,6 +8,7 @@ Why: docs/decisions/sqlglot-is-interpreted.md.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
@@ -144,7 +145,8 @@ def _writer(name: str) -> type[Generator]:
         def datatype_sql(self, expression: exp.DataType) -> Any:
             kind = expression.args["this"]
             if any(value for part, value in expression.args.items() if part != "this"):
-                return super().datatype_sql(expression)
+                # sqlglot writes the precision of an interval as if it were a unit.
+                return re.sub(r"^INTERVAL (\d+)$", r"INTERVAL(\1)", super().datatype_sql(expression))
             if kind not in types:
                 types[kind] = super().datatype_sql(expression)
             return types[kind]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from rewriter.binder.constants import Constants, no_rows, unknown
+from sqlglot import exp
+
+from rewriter.binder.constants import Constants, no_rows, sized, unknown
 from rewriter.binder.views import view_query, view_rows
 from rewriter.effort import bounded
+from rewriter.ir.parameter import Parameter
 from rewriter.ir.relation import UNIT
-from rewriter.ir.types import FLOATS, NUMBERS, type_named
+from rewriter.ir.types import CASTS, FLOATS, NUMBERS, type_named
 from rewriter.logical.split import QueryAnalyzer
 from rewriter.policy import Column, Policy, Table, TableName
 from rewriter.refusal import Refusal
+from rewriter.syntax.parse import parse_query
 
 
 @bounded()
@@ -25,7 +29,7 @@ def view_table(
     shown. Raises Refusal where an analyst who wrote the text as a subquery would get one, or where a column would
     have another type than the backend gives it.
     """
-    analyzer = QueryAnalyzer(policy, Constants((), unknown, no_rows))
+    analyzer = QueryAnalyzer(policy, Constants((), _typed, no_rows))
     columns = tuple(
         Column(c, of or "", hidden=of is None or c in hidden, declared=False) for c, of in types.items()
     )
@@ -52,6 +56,13 @@ def view_table(
             shown.append(replace(column, declared=False, virtual=False, required=False, expression=None))
     key = (frozenset([unit]),) if unit is not None and source.single else ()
     return replace(view, columns=tuple(shown), privacy_unit=unit, keys=key)
+
+
+def _typed(number: int, sql: str) -> Sequence[Parameter]:
+    """The type alone of a constant that is cast to one of a size; PV020 for others, since there is no front yet."""
+    (value,) = parse_query(sql).expressions
+    of = CASTS.get(value.to.this) if isinstance(value, exp.Cast) and sized(value) else None
+    return unknown(number, sql) if of is None else (Parameter(of.postgres, None),)
 
 
 def _kind(name: str) -> str:

@@ -698,6 +698,7 @@ PLAIN = kinds(
     exp.Paren,
     exp.Cast,
     exp.DataType,
+    exp.DataTypeParam,
     exp.Var,
 )
 """A constant that is written down as such."""

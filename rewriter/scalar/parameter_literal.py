@@ -12,14 +12,15 @@ from rewriter.ir.types import INTEGERS, Type, type_named
 
 
 def constant(parameter: Parameter) -> exp.Expr:
-    """A parameter's value as a typed constant.
+    """A parameter's value as a typed constant, whose type needs no size: the value has been cut or rounded to it.
 
     >>> constant(Parameter("date", "2024-01-01")).sql("postgres")
     "CAST('2024-01-01' AS DATE)"
+    >>> constant(Parameter("timestamp(0) without time zone", "2024-01-01 00:00:01")).sql("postgres")
+    "CAST('2024-01-01 00:00:01' AS TIMESTAMP)"
     """
     value = exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
-    name = "text" if type_named(parameter.type) is Type.TEXT else parameter.type
-    return cast(value, data_type(name, "postgres"))
+    return cast(value, data_type(type_named(parameter.type).postgres or parameter.type, "postgres"))
 
 
 def with_constants(node: exp.Expr, parameters: Parameters) -> exp.Expr:
