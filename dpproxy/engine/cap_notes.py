@@ -19,6 +19,11 @@ SWAMPED = "{} is NULL where the noise would swamp it: form fewer groups, or ask 
 ROWS_OF_UNIT = "its rows"
 LESS_WEIGHT = "{}: where such units differ from the others, it is not that of all rows"
 
+CONTRADICTED = (
+    "these answers contradict each other beyond their noise, so nothing is computed from them: {}. "
+    "The values that the data owner declares may lack some"
+)
+
 
 def caps(aggregate: AggregateNode) -> str:
     """Which caps hold for a node's numbers, where its units may have more than that; empty where they cannot."""

@@ -38,12 +38,14 @@ class Climb:
         plans: how the node is answered at each level that the owner lets it have, ascending.
         most: information units that the answer may cost, what was paid for it before included.
         paid: the request keys of its measurements that the account has paid for.
+        doubt: what was bought that would imply the answer, but contradicts itself, once that was looked for.
     """
 
     target: Target
     plans: Mapping[Fraction, ReleasePlan]
     most: Fraction
     paid: set[bytes]
+    doubt: str = ""
 
     @property
     def first(self) -> ReleasePlan:
@@ -108,6 +110,7 @@ class Climb:
             results[-1],
             charged=Charge.sum(charged) if charged else None,
             replayed=all(result.replayed for result in results),
+            doubt=self.doubt,
             level=self._said(plan.level, needed, results[-1].columns),
         )
 

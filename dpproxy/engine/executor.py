@@ -318,7 +318,7 @@ class QueryEngine:
         """An implied answer whose error is small enough, or any where the session takes all; None without one."""
         if (wish := reuse(request.settings)) == "off" or request.kept is not None:
             return None
-        found = self._purchases.implied(climb.plans[max(climb.plans)], account, "off")
+        found, climb.doubt = self._purchases.implied(climb.plans[max(climb.plans)], account, "off")
         if found is None or not (wish == "always" or climb.met(found.table)):
             return None
         return self._purchases.reused(request, found, account)
@@ -454,18 +454,18 @@ class QueryEngine:
         """A plan with what other levels of it cost this account, where they can be bought, and with what is implied."""
         wish = reuse(request.settings)
         sought = target(self._config.privacy, request.settings)
-        free = self._purchases.implied(plan, account, wish if sought is None else "off")
+        free, doubt = self._purchases.implied(plan, account, wish if sought is None else "off")
         if free is not None and free.rest is not None:
             plan, node = free.rest, free.rest.node
         if not climbs(plan) or self._config.privacy.noise == "laplace":
-            return Explained(plan, implied=free, reused=_taken(free, wish))
+            return Explained(plan, implied=free, reused=_taken(free, wish), doubt=doubt)
         levels = [*self._levels(node, request.settings, epoch).values()][::2]
         keys = {rung.request_key for level in levels for rung in (level, *level.rungs)}
         search = None if sought is None else self._climb(request, sought, node, account, epoch)
         taken = _taken(free, wish)
         if search is not None and free is not None and wish == "on":
             taken = search.met(free.table)
-        return Explained(plan, levels, self._ledger.paid(account, list(keys)), search, free, taken)
+        return Explained(plan, levels, self._ledger.paid(account, list(keys)), search, free, taken, doubt)
 
 
 def _taken(free: ImpliedAnswer | None, wish: Reuse) -> bool:

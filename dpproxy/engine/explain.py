@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from budget.account import Charge
 from budget.units import UNBOUNDED, micro, shown
-from dpproxy.engine.cap_notes import BEYOND, caps
+from dpproxy.engine.cap_notes import BEYOND, CONTRADICTED, caps
 from dpproxy.engine.climb import Climb
 from dpproxy.engine.implied import ImpliedAnswer
 from dpproxy.engine.measurement.base import Measurement, SumMeasurement
@@ -52,6 +52,7 @@ class Explained:
         implied: what the account's other purchases imply about it, or about measures that were asked with it, where it
             has not paid for it itself.
         reused: that is the answer.
+        doubt: what was bought that contradicts itself, of which nothing is implied.
     """
 
     plan: ReleasePlan
@@ -60,6 +61,7 @@ class Explained:
     search: Climb | None = None
     implied: ImpliedAnswer | None = None
     reused: bool = False
+    doubt: str = ""
 
     @property
     def least(self) -> Charge:
@@ -194,6 +196,8 @@ def explanation(explained: Explained, left: Charge | None) -> Iterator[Property]
         yield "Not covered by intervals", f"{capped}, {BEYOND}"
     if explained.implied is not None:
         yield "Implied", _implied(explained.implied, reused=explained.reused)
+    if explained.doubt:
+        yield "Contradicted", CONTRADICTED.format(explained.doubt)
     begins = f", for an error of {search.target}; {search.first_price()} at first" if search else ""
     afresh = " where it is not implied" if explained.free else ""
     yield "Cost", f"at most {explained.fresh}{afresh}{begins}"

@@ -32,7 +32,15 @@ from dpproxy.engine.optimizer import MOST_COMPLETE, part
 from dpproxy.engine.precision import combined
 from dpproxy.engine.release_plan import ReleasePlan
 from dpproxy.engine.result.released_table import ReleasedTable
-from dpproxy.engine.selection.groups import ROWS, SUM, FullDomain, MeasuredColumn, Place
+from dpproxy.engine.selection.groups import (
+    GAUSSIAN,
+    LAPLACE,
+    ROWS,
+    SUM,
+    FullDomain,
+    MeasuredColumn,
+    Place,
+)
 from mechanisms.unit_clip import UnitClip
 from rewriter.api import (
     ALL,
@@ -46,6 +54,7 @@ from rewriter.api import (
     known_cells,
     of_units,
 )
+from rewriter.ir.measure import Joint
 from rewriter.plan import Cell
 from rewriter.refusal import Refusal
 
@@ -55,6 +64,9 @@ MOST_LOST = 1 / 4
 """Of totals that clips may have left out, where an implied answer is taken in place of a fresh one."""
 ROUNDING = 1.01
 """Of deviations that are compared: a mean of rungs is rounded to whole numbers."""
+MOST_APART = {GAUSSIAN: 6, LAPLACE: 14}
+"""By the width of an interval, how many deviations two releases of one number may differ by: by chance one in a hundred
+million differs by more."""
 
 Number = TypeVar("Number", int, float)
 Rows = Callable[[str], Sequence[Cell]]
@@ -158,13 +170,14 @@ class ImpliedAnswer:
 @dataclass(frozen=True)
 class _Candidate:
     """What one question's place would be, from some groupings of the measure; deviations are infinite where it is not
-    known."""
+    known. `clipped`: about the share that clips have left out, `lost`: as much of it as deviations allow for."""
 
     parts: Mapping[Fraction | None, MeasuredColumn]
     owned: tuple[OwnedMeasure, ...]
     mechanism: str
     lost: float
     within: bool
+    clipped: float = 0
 
     @property
     def rank(self) -> tuple[bool, float]:
@@ -182,6 +195,10 @@ class _Candidate:
         return not any(column.length for column in self.parts.values())
 
     @property
+    def bought_at(self) -> dt.datetime:
+        return min(one.bought_at for one in self.owned)
+
+    @property
     def groups(self) -> list[Groups]:
         """In which groups it was measured, the earliest purchase first."""
         return [Groups.load(one.groups) for one in sorted(self.owned, key=lambda one: one.bought_at)]
@@ -189,10 +206,12 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class Implied:
-    """By its place in a plan, the best candidate of each measure that has one; `known`: those of all cells."""
+    """By its place in a plan, the best candidate of each measure that has one; `known`: those of all cells; `doubt`:
+    what was bought that contradicts itself, empty for nothing. No candidate is made of it."""
 
     plan: ReleasePlan
     best: Mapping[int, _Candidate]
+    doubt: str = ""
 
     @property
     def known(self) -> Mapping[int, _Candidate]:
@@ -400,7 +419,16 @@ def implied(
     plan: ReleasePlan, keys: Sought, owned: Iterable[OwnedMeasure], stored: Stored, rows: Rows
 ) -> Implied:
     """What of a plan follows from measures that its account owns, by the `keys` of `sought`."""
-    return Implied(plan, _best(plan, keys, owned, stored, rows))
+    candidates = _found(plan, keys, owned, stored, rows)
+    doubts = {wanted: doubt for wanted, found in candidates.items() if (doubt := _doubt(plan, wanted, found))}
+    best = {
+        wanted: _together(plan, wanted[0], found)
+        for wanted, found in candidates.items()
+        if wanted not in doubts
+    }
+    places = range(len(plan.node.aggregate.measures))
+    made = {place: of for place in places if (of := _made(best, place)) is not None}
+    return Implied(plan, made, "; ".join(dict.fromkeys(doubts.values())))
 
 
 def joint(whole: ReleasedTable, bought: ReleasedTable) -> ReleasedTable:
@@ -439,10 +467,10 @@ def largest(plan: ReleasePlan, answer: ImpliedAnswer) -> ImpliedAnswer:
     return replace(answer, table=replace(shown, caps=table.caps), within=False)
 
 
-def _best(
+def _found(
     plan: ReleasePlan, keys: Sought, owned: Iterable[OwnedMeasure], stored: Stored, rows: Rows
-) -> dict[int, _Candidate]:
-    """The best candidate of each place that has one."""
+) -> dict[Wanted, list[_Candidate]]:
+    """The candidates of each measure, and of what it can be made of."""
     groupings: dict[tuple[Match, Groups], list[OwnedMeasure]] = {}
     for one in owned:
         groups = Groups.load(one.groups).of(one.key)
@@ -454,9 +482,40 @@ def _best(
             continue  # before answers are read
         if made := [*_candidates(plan, match, found, stored, rows)]:
             candidates.setdefault(match.wanted, []).extend(made)
-    best = {wanted: _together(plan, wanted[0], found) for wanted, found in candidates.items()}
-    places = range(len(plan.node.aggregate.measures))
-    return {place: of for place in places if (of := _made(best, place)) is not None}
+    return candidates
+
+
+def _doubt(plan: ReleasePlan, wanted: Wanted, candidates: Sequence[_Candidate]) -> str:
+    """Which two candidates contradict each other, in words; empty for none. Rows have a weight in an average, which its
+    length decides: they cannot."""
+    measure = plan.node.aggregate.measures[wanted[0]]
+    if wanted[1] != "itself" or (isinstance(measure, Joint) and measure.averages):
+        return ""
+    for one, other in combinations(sorted(candidates, key=lambda one: one.bought_at), 2):
+        if _contradict(one, other):
+            return f"{_said(one)}, and {_said(other)}"
+    return ""
+
+
+def _contradict(one: _Candidate, other: _Candidate) -> bool:
+    """Whether two candidates differ beyond chance, and beyond what clips may have left out of them, in a cell that both
+    know."""
+    for at, mine in one.parts.items():
+        theirs = other.parts[at]
+        reaches = _reach(mine, one.clipped - one.lost), _reach(theirs, other.clipped - other.lost)
+        cells = zip(mine.values, theirs.values, *reaches, strict=True)
+        most = MOST_APART.get(max(mine.width, theirs.width), math.inf)
+        if mine.centre == theirs.centre and any(abs(a - b) > most * math.hypot(d, e) for a, b, d, e in cells):
+            return True
+    return False
+
+
+def _reach(column: MeasuredColumn, share: float) -> list[float]:
+    """The deviations of a column, with an allowance for a share of its values."""
+    return [
+        d + share * abs(v) / (column.width or 1)
+        for v, d in zip(column.values, column.deviations, strict=True)
+    ]
 
 
 def _made(best: Mapping[Wanted, _Candidate], place: int) -> _Candidate | None:
@@ -593,7 +652,7 @@ def _source(candidates: Iterable[_Candidate]) -> str:
 
 
 def _said(candidate: _Candidate) -> str:
-    bought = min(one.bought_at for one in candidate.owned).astimezone(dt.UTC)
+    bought = candidate.bought_at.astimezone(dt.UTC)
     allowance = f" (intervals allow for {candidate.lost:.0%} that clips left out)" if candidate.lost else ""
     asked = ", and ".join(dict.fromkeys(groups.asked for groups in candidate.groups))
     return f"{asked}, bought {bought:%Y-%m-%d %H:%M} UTC{allowance}"
@@ -644,7 +703,8 @@ def _candidates(
         if several and any(column.common for column in columns.values()):
             continue  # counts of units, each in one cell, have no noise in common
         same = sorted(filter(None, members)) == [(n,) for n in range(len(cells))]
-        share = 0 if same else lost(columns.get(ROWS, columns[SUM]), groups.allowed[first.place])
+        cut = lost(columns.get(ROWS, columns[SUM]), groups.allowed[first.place])
+        share = 0 if same else cut
         parts = {part: added(column, members, share) for part, column in columns.items()}
         units = sum((Fraction(Groups.load(o.groups).units) for o, _ in found), Fraction(0))
         yield _Candidate(
@@ -653,6 +713,7 @@ def _candidates(
             re.sub(r" x\d+", "", table.mechanism),
             share,
             _within(plan, place, parts[SUM], units, len(cells), share),
+            cut,
         )
 
 
@@ -680,9 +741,9 @@ def added(column: MeasuredColumn, members: Members, share: float = 0) -> Measure
     What is made of no cells is unknown.
     """
     values = tuple(sum(column.values[n] for n in cell) for cell in members)
-    noise = (math.hypot(*(column.deviations[n] for n in cell)) if cell else math.inf for cell in members)
-    wider = (share * abs(value) / (column.width or 1) for value in values)
-    return replace(column, values=values, deviations=tuple(map(sum, zip(noise, wider, strict=True))))
+    noise = tuple(math.hypot(*(column.deviations[n] for n in cell)) if cell else math.inf for cell in members)
+    sums = replace(column, values=values, deviations=noise)
+    return replace(sums, deviations=tuple(_reach(sums, share)))
 
 
 def _allowed(plan: ReleasePlan) -> tuple[int, ...]:

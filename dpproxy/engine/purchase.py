@@ -105,11 +105,15 @@ class Purchases:
         plans = list({plan.request_key: plan for plan in plans}.values())
         results = self._replayed(request, [p for p in plans if not p.rungs], chain[0])
         among = None if request.kept is None else before
-        wanted, parts, joined = [], {}, {}
+        wanted, parts, joined, doubts = [], {}, {}, {}
         for plan in plans:
             if plan.request_key in results:
                 continue
-            found = None if reuse == "off" else self.implied(plan, chain[0], reuse, among, before)
+            found, doubt = (
+                (None, "") if reuse == "off" else self.implied(plan, chain[0], reuse, among, before)
+            )
+            if doubt:
+                doubts[plan.request_key] = doubt
             if found is None or not (found.rest is not None or found.within or reuse == "always"):
                 wanted.append(plan)
                 continue
@@ -137,15 +141,15 @@ class Purchases:
                 key: joint(whole[plan.request_key], bought[rest.request_key])
                 for key, (plan, rest) in joined.items()
             }
-        return (
-            results
-            | {plan.request_key: bought[plan.request_key] for plan in plans if plan.request_key in bought}
-            | {
-                key: found.with_rest(plan, bought[found.rest.request_key])
-                for key, (plan, found) in parts.items()
-                if found.rest is not None
-            }
-        )
+        results |= {
+            plan.request_key: bought[plan.request_key] for plan in plans if plan.request_key in bought
+        }
+        results |= {
+            key: found.with_rest(plan, bought[found.rest.request_key])
+            for key, (plan, found) in parts.items()
+            if found.rest is not None
+        }
+        return results | {key: replace(results[key], doubt=doubt) for key, doubt in doubts.items()}
 
     def implied(
         self,
@@ -154,8 +158,10 @@ class Purchases:
         reuse: Reuse,
         among: Collection[bytes] | None = None,
         before: Collection[bytes] = (),
-    ) -> ImpliedAnswer | None:
+    ) -> tuple[ImpliedAnswer | None, str]:
         """What this account's purchases imply about a plan, None where that is nothing, or it has paid for the plan.
+
+        Behind it which of them contradict each other, so that nothing is computed from them.
 
         It is all of the plan, whatever its error. Where that is not known, or not what `reuse` takes, it is some of its
         measures, if less is to be bought then; with `off` never. `among`: the measurements that may imply something,
@@ -168,18 +174,18 @@ class Purchases:
         if plan.free is None and (among is None or among):
             keys = _within_effort(sought, asked, none) | _within_effort(sought_apart, asked, none)
         if not keys:
-            return None
+            return None, ""
         owned = self._ledger.owned(account, list(keys))
         if among is not None:
             owned = [one for one in owned if one.request_key in among]
         if not owned or not (missing := self._missing(plan, account)):
-            return None
+            return None, ""
         found = implied(asked, keys, owned, self._ledger.stored, self._rows)
         whole = found.whole
         if top:
-            return None if whole is None else largest(plan, whole)
+            return None if whole is None else largest(plan, whole), found.doubt
         if reuse == "off" or (whole is not None and (whole.within or reuse == "always")):
-            return whole
+            return whole, found.doubt
         prices = {_price(missing): whole}
 
         def less(_: ReleasePlan) -> list[ImpliedAnswer | None]:
@@ -192,7 +198,7 @@ class Purchases:
                 # Where it has been bought it did not serve. All of it need not be: the higher rungs may be left.
                 if not some.joined or (left and some.rest.request_key not in before):
                     prices.setdefault(_price(left), some)
-        return prices[min(prices)]
+        return prices[min(prices)], found.doubt
 
     def _missing(self, plan: ReleasePlan, account: str) -> list[ReleasePlan]:
         """The measurements of a plan that an account has not paid for."""

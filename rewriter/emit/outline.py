@@ -103,10 +103,13 @@ class Outline:
     def gaps(self, cells: Sequence[Cell]) -> tuple[int, ...] | None:
         """The keys that are NULL in rows of no cell: nothing keeps them from it, and no cell is for NULL.
 
-        None where such a key is computed, since then it is not known in what cells, if in any, these rows are.
+        None where such a key is computed, since then it is not known in what cells, if in any, these rows are; and
+        where a key reads no column: nothing proves that its one cell has all rows.
         """
         found = []
         for place, key in enumerate(self.keys):
+            if not leaves(key.value):
+                return None
             columns = [self.relation.source(alias).column(name) for alias, name in leaves(key.value)]
             if all(column is not None and column.required for column in columns):
                 continue

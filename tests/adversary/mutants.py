@@ -91,9 +91,9 @@ def with_reuse() -> Iterator[None]:
 
     def noted(self: Purchases, *given: Any) -> Any:
         nonlocal some
-        found = implied(self, *given)
+        found, doubt = implied(self, *given)
         some |= found is not None and found.rest is not None
-        return found
+        return found, doubt
 
     def asked(self: Purchases, *given: Any, **more: Any) -> Any:
         nonlocal some

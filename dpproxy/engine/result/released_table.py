@@ -13,6 +13,7 @@ from budget.account import Charge, in_words
 from dpproxy.engine.bins import Bins
 from dpproxy.engine.cap_notes import (
     BEYOND,
+    CONTRADICTED,
     DERIVED,
     LEFT_OUT,
     LESS_WEIGHT,
@@ -53,6 +54,7 @@ class ReleasedTable:
         level: what its measures cost, where the session asks for an error.
         source: what it was computed from, where it was not bought itself.
         derived, unknown: the shown columns that have an interval of their own, and those without a known one.
+        doubt: what was bought that would imply it, but contradicts itself.
     """
 
     keys: tuple[Texts, ...]
@@ -74,6 +76,7 @@ class ReleasedTable:
     source: str = ""
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    doubt: str = ""
 
     @staticmethod
     def nothing(keys: int, columns: int) -> ReleasedTable:
@@ -206,8 +209,8 @@ class ReleasedTable:
         return f"{self.caps}: {BEYOND}" + (f", {NOT_COVERED}" if interval else "")
 
     def warning(self) -> str:
-        """Which outputs have rows that are not told from 0: their interval is wider than the value; or that there are
-        no groups, and so no rows that are joined with them. Empty for neither.
+        """Which outputs have rows that are not told from 0: their interval is wider than the value; what was bought that
+        contradicts itself; or that there are no groups, and so no rows that are joined with them. Empty for none.
 
         >>> counted = (OutputColumn((7, 900), (10.0, 10.0), "n", 1.96),)
         >>> ReleasedTable((("a", "b"),), {}, (), "KnownLap", (), Cost(*[Fraction(1)] * 2), columns=counted).warning()
@@ -221,7 +224,9 @@ class ReleasedTable:
             for c in self.columns
             if (within := c.within_noise)
         ]
-        return f"dpproxy: the noise may exceed the value {', '.join(dict.fromkeys(told))}" if told else ""
+        said = [f"the noise may exceed the value {', '.join(dict.fromkeys(told))}"] if told else []
+        said += [CONTRADICTED.format(self.doubt)] if self.doubt else []
+        return f"dpproxy: {'; '.join(said)}" if said else ""
 
     def notice(self) -> str:
         """One line for the analyst: mechanism, noise, charge, what is left."""

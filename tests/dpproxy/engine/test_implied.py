@@ -62,6 +62,12 @@ unique = ["person_id"]
 town = { domain = ["Ulm", "Bonn", "Jena"], nullable = false }
 size = { range = [1, 4], nullable = false }
 tier = { domain = ["a", "b"] }
+[tables.callers]
+privacy_unit = "person_id"
+unique = ["person_id"]
+[tables.callers.columns]
+place = { domain = ["Ulm", "Bonn"], nullable = false }
+size = { range = [1, 4], nullable = false }
 [tables.orders]
 privacy_unit = "person_id"
 [tables.orders.columns]
@@ -84,6 +90,9 @@ INSERT INTO sales SELECT i // 8, ['north', 'south', NULL][1 + i % 3], DATE '2024
 CREATE TABLE guests (person_id INTEGER PRIMARY KEY, town VARCHAR NOT NULL, size INTEGER NOT NULL, tier VARCHAR);
 INSERT INTO guests SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], 1 + i % 4, ['a', 'b', NULL][1 + i % 3]
     FROM range(3000) r(i);
+-- A third of them is in a place that the policy does not declare.
+CREATE TABLE callers (person_id INTEGER PRIMARY KEY, place VARCHAR NOT NULL, size INTEGER NOT NULL);
+INSERT INTO callers SELECT i, ['Ulm', 'Bonn', 'Jena'][1 + i % 3], 1 + i % 4 FROM range(3000) r(i);
 -- Of 57,000 rows 30,000 are of an item that is in no other table, and 3,000 of none.
 CREATE TABLE orders (person_id INTEGER NOT NULL, item INTEGER, code INTEGER, day DATE NOT NULL,
     amount INTEGER NOT NULL);
@@ -782,6 +791,39 @@ def test_a_measurement_that_is_found_twice_has_the_noise_of_one(ann: Analyst) ->
     once = deviation(ann)
     free(ann, bought.replace("GROUP", "AND town <> 'Jena' GROUP"), {"dpproxy.reuse": "always"})
     assert deviation(ann) == once
+
+
+@pytest.mark.service
+def test_releases_that_contradict_each_other_imply_nothing(service: Service, ann: Analyst) -> None:
+    by_place, by_size = (f"SELECT {key}, COUNT(*) FROM callers GROUP BY {key}" for key in ("place", "size"))
+    assert costs(ann, by_place) == 1
+    total = "SELECT COUNT(*) FROM callers"
+    alone = free(ann, total, {"dpproxy.reuse": "always"})
+    assert abs(int(alone[0][0] or 0) - 2000) < 200, "the owner's word is all that there is"
+    assert costs(ann, by_size) == 1
+    told = "these answers contradict each other beyond their noise, so nothing is computed from them: "
+    assert told + "COUNT(*) of callers by place, bought " in "".join(sum(ann.ask("EXPLAIN " + total), ()))
+    assert costs(ann, total, {"dpproxy.error": "10%"}) > 0
+    assert told + "COUNT(*) of callers by place, bought " in str(ann.last.rows[0].warning)
+    assert ", and COUNT(*) of callers by size, bought " in str(ann.last.rows[0].warning)
+    assert abs(int(ann.ask(total)[0][0]) - 3000) < 200
+    # What each of them has by itself is as it was.
+    free(ann, by_size.replace("GROUP", "WHERE size < 3 GROUP"))
+
+
+@pytest.mark.service
+def test_what_is_bought_to_make_an_implied_answer_exact_may_contradict_it(ann: Analyst) -> None:
+    total = "SELECT COUNT(*) FROM callers"
+    assert costs(ann, "SELECT place, COUNT(*) FROM callers GROUP BY place") == 1
+    assert costs(ann, total) > 1, "the rest, and then all of it"
+    assert "contradict each other" in str(ann.last.rows[0].warning)
+    assert abs(int(ann.ask(total)[0][0]) - 3000) < 200
+
+
+@pytest.mark.service
+def test_a_constant_key_is_no_evidence_of_all_rows(ann: Analyst) -> None:
+    assert costs(ann, "SELECT 'all' AS x, COUNT(*) FROM guests GROUP BY x") > 0
+    assert costs(ann, "SELECT COUNT(*) FROM guests") > 0
 
 
 @pytest.mark.service
