@@ -157,6 +157,7 @@ class Presentation:
         errors: what follows as arrays of text after all others: the sizes of the noise of outputs (node and place).
         derived: the columns that have an interval of their own, other than those of the outputs.
         unknown: the columns without a known interval, with the reason where noise may make them NULL.
+        computes: something is computed from released values, which may fail.
     """
 
     sql: str
@@ -165,3 +166,4 @@ class Presentation:
     errors: tuple[Asked, ...] = ()
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    computes: bool = False

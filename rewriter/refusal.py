@@ -112,7 +112,9 @@ CATALOGUE: Mapping[str, Meaning] = {
         "Send a SELECT, or publish an answer: `CREATE TABLE published.name AS SELECT ...`.",
     ),
     "22003": Meaning("A number is out of the range of its type.", "A smaller number."),
-    "22012": Meaning("A constant divides by zero.", "NULLIF(x, 0)."),
+    "22012": Meaning(
+        "A constant divides by zero, or what is computed from any answer does.", "NULLIF(x, 0)."
+    ),
     "22023": Meaning("Invalid value for a setting or function argument.", "See the hint."),
     "22025": Meaning("A LIKE pattern ends with its escape character.", "Write the escape character twice."),
     "2201W": Meaning("LIMIT is negative.", "A number from 0."),

@@ -15,7 +15,7 @@ from dpproxy.backends.base import Backend
 from dpproxy.config.key_file import Keys
 from dpproxy.config.precision import Target
 from dpproxy.config.sections import Config
-from dpproxy.engine import refusals
+from dpproxy.engine import refusals, trial
 from dpproxy.engine.brake import Brake, ShownPrices
 from dpproxy.engine.climb import Climb, climbs
 from dpproxy.engine.epochs import EpochClock
@@ -193,6 +193,8 @@ class QueryEngine:
             plans = self._plans(planned[done:], request.settings, epoch)
             sought = target(self._config.privacy, request.settings) if any(plans) else None
             if not done:
+                if prepared.tried:
+                    self._try(request, prepared, planned)
                 share = brake.share(plans)
             plans = self._within(share, plans, planned[done:], request.settings, epoch)
             if ready < len(planned):
@@ -237,6 +239,19 @@ class QueryEngine:
             sizes = shown[number].columns[place].size(size)
             columns.append([None if one is None else repr(float(one)) for one in sizes])
         return columns, results
+
+    def _try(self, request: QueryRequest, prepared: PreparedQuery, planned: Planned) -> None:
+        """Raises PostgreSQL's error, before anything is bought, where what the statement computes from its answer fails
+        whatever that is."""
+
+        def attempt(columns: Sequence[Sequence[object]]) -> None:
+            made_up = arrays(columns, prepared)
+            for number, constant in enumerate(prepared.constants):
+                if constant.nodes:
+                    self._planner.constant(request.text, request.oids, number, request.parameters, made_up)
+            self._planner.present(prepared, request.oids, request.parameters, made_up)
+
+        trial.check(prepared.columns, planned, attempt)
 
     def _settings(self, request: QueryRequest) -> Mapping[str, str]:
         """The settings that count: a comment's before the session's, and those before the policy's for the analyst.

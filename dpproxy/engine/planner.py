@@ -64,7 +64,7 @@ from rewriter.emit.engines.base import Engine
 from rewriter.ir.measure import Count, DistinctItems, Vector
 from rewriter.ir.parameter import Parameter, Parameters, Unbound
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, AggregateNode, LogicalPlan, SystemTableNode
-from rewriter.plan import Asked, Cell, Cells, HistogramQuery, Product
+from rewriter.plan import Asked, Cell, Cells, HistogramQuery, Presentation, Product
 from rewriter.policy import Policy, Table
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import ClassifiedStatement, Verdict, classify
@@ -83,6 +83,8 @@ MOST_COUNTED = 10_000
 """Values of a known domain that are counted, so that no distinct count is larger."""
 MOST_SEEN = 64
 """The largest domain of which the values that units have are counted one by one."""
+MOST_TRIED = 1000
+"""Rows that are made of an answer which is tried."""
 MOST_NOTED = 16
 """What is kept of one node: queries as they were written, prices by terms."""
 
@@ -105,6 +107,7 @@ class PreparedQuery:
         derived, unknown: the columns that have an interval of their own, and those without a known one.
         steps: the cost of planning, and the weight of the plan in its cache.
         template: what is planned in its place, with the types and values of the parameters, which `values` are then.
+        tried: the front computes something from the answer that can be computed from any other one before.
     """
 
     presentation: str
@@ -119,6 +122,7 @@ class PreparedQuery:
     unknown: tuple[str, ...] = ()
     steps: int = 0
     template: Bound | None = None
+    tried: bool = False
 
     def ready(self, constants: int) -> int:
         """How many nodes can be planned when the first `constants` constants are known."""
@@ -470,6 +474,7 @@ class Planner:
             presentation.errors,
             presentation.derived,
             presentation.unknown,
+            tried=presentation.computes and self._same_always(presentation, constants, (*oids, *array_oids)),
         )
 
     def _read_differently(self, text: str, oids: tuple[int, ...]) -> Refusal:
@@ -490,6 +495,18 @@ class Planner:
             hint="Write it more plainly: add parentheses, CAST(x AS type) and standard spellings.",
             position=None if found is None else found.start + 1,
         )
+
+    def _same_always(
+        self, presentation: Presentation, constants: Sequence[PreparedConstant], oids: Sequence[int]
+    ) -> bool:
+        """Whether a statement and its constants call nothing that is volatile or depends on the client's session."""
+        statements = [presentation.sql, *(constant.sql for constant in constants if constant.nodes)]
+        try:
+            return not any(self._front.other_than_constant(sql, oids, rows=True) for sql in statements)
+        except Refusal as refusal:
+            if says_nothing(refusal):
+                raise
+            return False
 
     def _check_constant(self, constant: Constant, oids: tuple[int, ...]) -> None:
         """Refuse (PV020) an expression that may have another value for the next row, or for the client's session."""
@@ -577,6 +594,18 @@ class Planner:
                 "54000", f"rows joined with private tables have more than {MOST_IN_ROWS} characters"
             )
         return texts if wanted.listed or wanted.whole or rows else (None,)
+
+    def present(
+        self,
+        prepared: PreparedQuery,
+        oids: Sequence[int],
+        values: Sequence[str | None],
+        arrays: Sequence[bytes],
+    ) -> None:
+        """Has the front compute what a statement shows of these released columns. Raises Refusal."""
+        types = (*oids, *prepared.array_oids)
+        sql = f"SELECT * FROM ({prepared.presentation}) AS q"
+        self._front.evaluate(sql, types, values, arrays, MOST_TRIED)
 
     def plan(
         self,

@@ -31,10 +31,20 @@ class FrontWriter:
         self.unsure = False
         self._kept: str | None = None
 
-    def forward(self, kind: str, body: bytes, *changes: Change, hidden: bytes = b"", moved: int = 0) -> None:
-        """A message whose responses the client sees, but for the kinds in `hidden`."""
+    def forward(
+        self,
+        kind: str,
+        body: bytes,
+        *changes: Change,
+        hidden: bytes = b"",
+        moved: int = 0,
+        released: bool = False,
+    ) -> None:
+        """A message whose responses the client sees, but for the kinds in `hidden`; `released`: it computes something
+        from a released answer."""
         self.out += m.message(kind, body)
-        self.pending.expect(PendingMessage(ord(kind), changes=changes, hidden=hidden, moved=moved))
+        entry = PendingMessage(ord(kind), changes=changes, hidden=hidden, moved=moved, released=released)
+        self.pending.expect(entry)
 
     def inject(
         self, raw: bytes, *, ours: bool = True, refusal: Refusal | None = None, moved: int = 0

@@ -94,6 +94,7 @@ class PendingMessage:
         hidden: kinds of responses that the client does not see.
         tag: the command tag that the client sees in place of the front's.
         moved: at which offset of the client's text the text of this message begins.
+        released: it computes something from a released answer.
         passes: the client sees all responses unchanged.
     """
 
@@ -106,6 +107,7 @@ class PendingMessage:
     hidden: bytes = b""
     tag: bytes | None = None
     moved: int = 0
+    released: bool = False
     passes: bool = field(init=False)
 
     def __post_init__(self) -> None:

@@ -84,6 +84,7 @@ from dpproxy.pgwire.step import (
     moved,
     only_text,
     strings,
+    with_advice,
     without_paths,
 )
 from dpproxy.pgwire.work import MOST_STATEMENTS, MOST_WITH_PRIVATE, MessageFlows, Work
@@ -536,7 +537,7 @@ class Relay:
         elif isinstance(portal, PreparePortal):
             self._begin(self._works.name_prepared(body, portal.statement))
         else:
-            self._line.forward("E", body)
+            self._line.forward("E", body, released=isinstance(portal, Portal))
 
     def _close(self, body: bytes) -> None:
         try:
@@ -674,6 +675,7 @@ class Relay:
         if head is not None and head.ours:
             self.to_client += cleaned(raw, head)
         else:
+            raw = with_advice(raw) if head is not None and head.released else raw
             self.to_client += moved(raw, head.moved) if head is not None and head.moved else raw
         if head is None or head.refusal is None:
             self._failed(m.split_fields(raw).get("C", ""))

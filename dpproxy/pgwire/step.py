@@ -400,6 +400,8 @@ _POINTS = "Ppq"
 _WHERE = "WFLR"
 
 
+_FREE = "The answer that this is computed from was released: asked for in another form it is free."
+_GUARD = "Select the aggregates alone, or guard what is computed from them: NULLIF(x, 0), CASE, a wider type."
 _OF_FILES = ("53100", "58030", "58P01", "58P02", "XX001", "XX002")
 """SQLSTATEs of errors that name files of the front."""
 
@@ -426,6 +428,20 @@ def without_paths(raw: bytes) -> bytes:
         return raw
     kept = {name: text for name, text in fields.items() if name in "SVC"}
     return m.join_fields("E", {**kept, "M": "the disk of the front is full or cannot be used"})
+
+
+def with_advice(raw: bytes) -> bytes:
+    """An error in what is computed from an answer that was released, which is not bought twice.
+
+    >>> fields = m.split_fields(with_advice(m.join_fields("E", {"S": "ERROR", "C": "22003", "M": "out of range"})))
+    >>> fields["M"], fields["D"]
+    ('out of range', 'The answer that this is computed from was released: asked for in another form it is free.')
+    """
+    fields = m.split_fields(raw)
+    if fields.get("C", "")[:2] not in ("21", "22"):
+        return raw
+    detail = " ".join(filter(None, (fields.get("D"), _FREE)))
+    return m.join_fields("E", {"H": _GUARD, **fields, "D": detail})
 
 
 def moved(raw: bytes, by: int) -> bytes:

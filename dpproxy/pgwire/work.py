@@ -153,7 +153,7 @@ class MessageFlows:
         """The first Execute of a private portal."""
         self._line.inject(m.describe("P", name), ours=False)
         yield from self._step(name, portal)
-        self._line.forward("E", body)
+        self._line.forward("E", body, released=True)
 
     def execute_reading(self, body: bytes, name: str, portal: Bindable | None) -> Work:
         """An Execute that may read rows which another role has paid for: what a name means, the front alone knows,
@@ -167,7 +167,7 @@ class MessageFlows:
         if isinstance(portal, PreparePortal):
             yield from self.name_prepared(body, portal.statement)
         else:
-            self._line.forward("E", body)
+            self._line.forward("E", body, released=isinstance(portal, Portal))
 
     def publish(self, statement: ClientStatement) -> Work:
         """Executes a statement on published answers. The front does not run it, and only shows the result."""
@@ -195,7 +195,7 @@ class MessageFlows:
         self._line.open("", answered.portal, answer.arrays, shown=False)
         self._say(answer.notices, answered.step.settings, answer.warnings)
         self._line.forward("D", b"P\0")
-        self._line.forward("E", m.execute("")[5:])
+        self._line.forward("E", m.execute("")[5:], released=True)
         self.ask_settings()
         self._line.forward("S", b"")
 
@@ -314,7 +314,7 @@ class MessageFlows:
         yield from self._step("", portal, settings)
         if not portal.statement.carries:
             self._line.forward("D", b"P\0")
-        self._line.forward("E", m.execute("")[5:])
+        self._line.forward("E", m.execute("")[5:], released=True)
 
     def _end_failed_query(self) -> None:
         """The front skips up to the first Sync, so that only then something can be closed."""

@@ -84,10 +84,32 @@ def present(
         bodies[index] = (*own, *sizes), (*numbers, *(n for n, *_ in added))
         transports += [c.transport for c in own]
     transports += ["text"] * len(asked)
-    constants = tuple(sql_text(_filled(copied(s), plain), "postgres") for s in aggregate.statements)
-    return Presentation(
-        sql_text(_filled(tree, bodies), "postgres"), tuple(transports), constants, asked, *above
-    )
+    statements = [copied(statement) for statement in aggregate.statements]
+    over = [tree, *(s for s, c in zip(statements, aggregate.constants, strict=True) if c.nodes)]
+    computes = any(map(_computes, over))
+    for statement in over:
+        _divide(statement)
+    constants = tuple(sql_text(_filled(statement, plain), "postgres") for statement in statements)
+    sql = sql_text(_filled(tree, bodies), "postgres")
+    return Presentation(sql, tuple(transports), constants, asked, *above, computes=computes)
+
+
+def _computes(tree: exp.Query) -> bool:
+    """Whether a statement over released rows has anything that may fail with some values."""
+    found = walk(tree, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Func, exp.Subquery)
+    return any(not isinstance(node, exp.Connector) and not _item(node) for node in found)
+
+
+def _item(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Subquery) and isinstance(node.parent, (exp.From, exp.Join))
+
+
+def _divide(tree: exp.Query) -> None:
+    """Has what is divided by a 0 that is no constant be NULL in `tree`: it would fail once it was paid for."""
+    for node in walk(tree, exp.Div, exp.Mod):
+        divisor = node.expression
+        if walk(divisor, exp.Column, exp.Query, exp.AggFunc) and not isinstance(divisor.unnest(), exp.Nullif):
+            node.set("expression", exp.Nullif(this=divisor, expression=exp.Literal.number(0)))
 
 
 def _outputs_above(
