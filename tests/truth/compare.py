@@ -132,9 +132,16 @@ class Judge:
 def asked(connection: psycopg.Connection, statement: Statement) -> Answer:
     """What comes of a statement, its parameters in the format that it has."""
     values = [int(v) if of == "int" else v for of, v in statement.parameters]
+    return answer_to(connection, statement.sql, values)
+
+
+def answer_to(connection: psycopg.Connection, sql: str, values: Sequence[object] = ()) -> Answer:
+    """What comes of a statement."""
     try:
         cursor = psycopg.RawCursor(connection)
-        cursor.execute(statement.sql.encode(), values or None)
+        cursor.execute(sql.encode(), values or None)
+        if cursor.description is None:
+            return Answer()
         types = tuple(_type(connection, column.type_code) for column in cursor.description or ())
         return Answer(cursor.fetchall(), types)
     except psycopg.Error as error:
@@ -160,6 +167,21 @@ def _spelt(value: Any) -> Any:
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.astimezone(dt.UTC)
     return value
+
+
+def same_rows(right: Answer, told: Answer) -> bool:
+    """Whether two answers have the same rows in any order, each value close."""
+    if right.types != told.types or len(right.rows) != len(told.rows):
+        return False
+    rows = [sorted(answer.rows, key=lambda row: str(keys(row, len(row)))) for answer in (right, told)]
+    return all(
+        _alike(a, b) for one, other in zip(*rows, strict=True) for a, b in zip(one, other, strict=True)
+    )
+
+
+def _alike(right: Any, told: Any) -> bool:
+    numbers = all(isinstance(v, (int, float, Decimal)) and not isinstance(v, bool) for v in (right, told))
+    return close(right, told) if numbers else right == told
 
 
 def close(right: Any, told: Any) -> bool:
