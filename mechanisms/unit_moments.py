@@ -32,11 +32,17 @@ PLACES = STEPS * LARGEST_CENTRE.bit_length()
 """Candidates are 0 and, of both signs, 2^(n/4) rounded to an integer, n below this."""
 
 
+FINENESS = 1 << 16
+"""With squares a row counts for at least so much, so that rounding Q/beta for each row takes nothing off their sum."""
+
+
 class Centre(NamedTuple):
-    """`centre`: what values are taken from; `row`: what a row counts for in the length of a vector, positive."""
+    """`centre`: what values are taken from; `row`: what a row counts for in the length of a vector, positive; `fine`: a
+    power of two by which all parts of a vector are multiplied."""
 
     centre: int
     row: int
+    fine: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +101,8 @@ class UnitMoments:
     def parameters(self) -> tuple[tuple[str, str], ...]:
         texts = exact_texts(self, beta=self._median.beta, centre=CENTRE, patience=self.patience)
         # Answers from before there was such a field have keys without it.
-        return tuple(text for text in texts if text != ("averages", "False"))
+        fine = (("fineness", str(FINENESS)),) if self.squares else ()
+        return (*(text for text in texts if text != ("averages", "False")), *fine)
 
     @property
     def patience(self) -> Fraction:
@@ -122,7 +129,8 @@ class UnitMoments:
 
     def about(self, centre: int) -> Centre:
         """A centre with what a row counts for, beta."""
-        return Centre(centre, min(max((abs(centre) + 1) // 2, self.least), self._largest_row))
+        row = min(max((abs(centre) + 1) // 2, self.least), self._largest_row)
+        return Centre(centre, row, 1 << ((FINENESS - 1) // row).bit_length() if self.squares else 1)
 
     def choose_centre(self, places: Counts, units: Counts, stream: Stream) -> Centre:
         """Choose a centre; `places`, `units`: int64 of one shape, how many units have their average at a place.
@@ -137,13 +145,13 @@ class UnitMoments:
         return self.centre_of(int(release.indices[0]) - PLACES)
 
     def clip(self, centre: Centre, length: int | None = None) -> UnitClip:
-        """What clips and releases the vectors about a centre, their lengths in units of the measure's scale.
+        """What clips and releases the vectors about a centre, whose lengths are in units of the scale over `fine`.
 
         `length`: one that was chosen and paid for before, with the centre: the whole price is spent on noise.
         """
         return UnitClip(
             eps_per=self.eps_per,
-            anchor=centre.row,
+            anchor=centre.row * centre.fine,
             cells=self.parts * self.cells,
             groups=self.groups,
             alone=self.alone,

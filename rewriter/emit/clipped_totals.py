@@ -69,7 +69,7 @@ class Vectors:
     def anchors(self) -> tuple[int, ...]:
         """The least length that each vector may be clipped to."""
         pairs = zip(self.measures, self.vectors, strict=True)
-        return tuple(m.anchor if isinstance(m, Total) else vector.row for m, vector in pairs)
+        return tuple(m.anchor if isinstance(m, Total) else vector.row * vector.fine for m, vector in pairs)
 
     @property
     def alone(self) -> bool:
@@ -237,9 +237,11 @@ def _about(
         return
     total, rows = column(f"s{number}"), column(f"m{number}")
     taken = exp.Mul(this=exact(rows), expression=signed(vector.centre))
-    away = exp.Sub(this=exact(total), expression=taken)
+    away: exp.Expr = exp.Sub(this=exact(total), expression=taken)
+    if vector.fine > 1:
+        away = exp.Mul(this=paren(away), expression=signed(vector.fine))
     yield alias(cast(_clamped(away, LARGEST_TOTAL), "BIGINT"), f"v{number}")
-    weighed = exp.Mul(this=exact(copied(rows)), expression=signed(vector.row))
+    weighed = exp.Mul(this=exact(copied(rows)), expression=signed(vector.row * vector.fine))
     yield alias(cast(_clamped(weighed, LARGEST_TOTAL), "BIGINT"), f"w{number}")
     if measure.squares:
         yield column(f"z{number}")
@@ -337,8 +339,10 @@ def _written(
     exact = dialect.exact
     away = paren(exp.Sub(this=exact(dialect.whole(column(name), unit)), expression=signed(vector.centre)))
     square = exp.Mul(this=away, expression=copied(away))
-    ratio = exp.Div(this=cast(square, "DOUBLE"), expression=_double(vector.row), typed=True)
-    whole = cast(exp.Floor(this=_clamped(ratio, LARGEST_TOTAL)), "BIGINT")
+    fine = exp.Mul(this=cast(square, "DOUBLE"), expression=_double(vector.fine))
+    ratio = exp.Div(this=fine, expression=_double(vector.row), typed=True)
+    nearest = exp.Add(this=ratio, expression=exp.Literal.number("0.5"))
+    whole = cast(exp.Floor(this=_clamped(nearest, LARGEST_TOTAL)), "BIGINT")
     squares = _clamped(exp.Sum(this=dialect.addend(whole)), LARGEST_TOTAL)
     yield f"z{number}", cast(squares, "BIGINT")
 

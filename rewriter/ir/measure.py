@@ -107,11 +107,13 @@ class Joint:
 @dataclass(frozen=True)
 class Vector:
     """One vector of each unit: of the total `place` of a node; of joint moments about `centre`, where a row counts for
-    `row` in a vector's length; of a weighted total by what it is multiplied in each cell."""
+    `row` in a vector's length and all parts are multiplied by `fine`; of a weighted total by what it is multiplied in
+    each cell."""
 
     place: int
     centre: int = 0
     row: int = 1
+    fine: int = 1
     multipliers: tuple[int, ...] = ()
 
 

@@ -546,9 +546,9 @@ Moments = Callable[[Rows, Centre], Vector]
 
 
 def moments_vector(rows: Rows, about: Centre) -> Vector:
-    """(S - c N, beta N, Q/beta)."""
-    squares = sum((x - about.centre) ** 2 // about.row for x in rows)
-    return sum(rows) - about.centre * len(rows), about.row * len(rows), squares
+    """F (S - c N, beta N, Q/beta)."""
+    squares = sum((2 * about.fine * (x - about.centre) ** 2 + about.row) // (2 * about.row) for x in rows)
+    return about.fine * (sum(rows) - about.centre * len(rows)), about.fine * about.row * len(rows), squares
 
 
 def moments_length(clipping: Clipping = each_clipped) -> Exact:
@@ -622,9 +622,11 @@ def all_moments(what: str, kind: MomentsKind = UnitMoments) -> Experiment:
     claims = concentrated(moments.cost_at_most, MOMENTS_EPS, FREE)
     views: dict[str, Callable[[Any], Hashable]] = {
         "centre": lambda o: o[0].centre,
-        "length": lambda o: round(8 * math.log2((o[1].length or o[0].row) / o[0].row)),
+        "length": lambda o: round(
+            8 * math.log2((o[1].length or o[0].row * o[0].fine) / (o[0].row * o[0].fine))
+        ),
         "charged": lambda o: str(o[1].charged),
-        "rows": lambda o: o[1].values[1] // o[0].row if o[1].length else 0,
+        "rows": lambda o: o[1].values[1] // (o[0].row * o[0].fine) if o[1].length else 0,
         "squares": lambda o: o[1].values[2] // 64 if o[1].length else 0,
     }
     sides = side(ROWS), side([*ROWS, MORE_ROWS[what]])

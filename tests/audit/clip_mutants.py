@@ -194,16 +194,16 @@ class RoundedDown(UnitMoments):
     """beta = floor(|c|/2)."""
 
     def centre_of(self, place: int) -> Centre:
-        centre, _ = super().centre_of(place)
-        return Centre(centre, max(abs(centre) // 2, self.least))
+        about = super().centre_of(place)
+        return about._replace(row=max(abs(about.centre) // 2, self.least))
 
 
 class Nothing(UnitMoments):
     """beta = |c|/2, which is 0 about 0."""
 
     def centre_of(self, place: int) -> Centre:
-        centre, _ = super().centre_of(place)
-        return Centre(centre, (abs(centre) + 1) // 2)
+        about = super().centre_of(place)
+        return about._replace(row=(abs(about.centre) + 1) // 2)
 
 
 class FreeCentre(UnitMoments):

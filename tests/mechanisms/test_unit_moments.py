@@ -43,7 +43,9 @@ def test_a_row_counts_for_half_the_centre_rounded_up_and_never_for_nothing() -> 
     for moments in MOMENTS:
         largest = moments.clip(moments.centre_of(PLACES)).lengths[-1]
         for place in ALL_PLACES:
-            centre, row = moments.centre_of(place)
+            centre, row, fine = moments.centre_of(place)
+            assert fine == 1 or (moments.squares and 1 << 16 <= row * fine < 1 << 17)
+            assert fine.bit_count() == 1
             assert row == min(max(math.ceil(Fraction(abs(centre), 2)), moments.least), largest) >= 1
             assert row == moments.centre_of(-place).row
 
@@ -53,7 +55,7 @@ def test_there_is_a_clip_about_every_centre() -> None:
     for moments in MOMENTS:
         for about in map(moments.centre_of, (0, 1, 20, 45, 80, PLACES - 20, PLACES - 1, PLACES)):
             clip = moments.clip(about)
-            assert clip.anchor == about.row == clip.lengths[0]
+            assert clip.anchor == about.row * about.fine == clip.lengths[0]
             assert clip.cells == moments.parts * moments.cells
 
 
@@ -61,7 +63,7 @@ def test_rows_are_as_declared_far_beyond_the_usual_values() -> None:
     """At one unit of price the most that a row counts for is above 2^35."""
     moments = UnitMoments(eps_per=EPS, least=1, cells=1, squares=True)
     assert moments.centre_of(PLACES).row > 1 << 35
-    assert all(row == (c + 1) // 2 for c, row in map(moments.centre_of, range(4, 140)))
+    assert all(row == (c + 1) // 2 for c, row, _ in map(moments.centre_of, range(4, 140)))
 
 
 def test_the_prices_of_the_steps_add_up() -> None:
@@ -171,8 +173,8 @@ def vectors(rows: list[list[int]], about: Centre, squares: bool) -> list[Counts]
     """What each unit adds in one cell before it is clipped."""
     return [
         np.array(
-            [sum(x - about.centre for x in own), len(own) * about.row]
-            + [sum((x - about.centre) ** 2 // about.row for x in own)] * squares
+            [about.fine * sum(x - about.centre for x in own), about.fine * len(own) * about.row]
+            + [sum(round(about.fine * (x - about.centre) ** 2 / about.row) for x in own)] * squares
         )
         for own in rows
     ]

@@ -274,14 +274,24 @@ def _column(
     deviations = (deviation,) * len(values)
     if about is None:
         return MeasuredColumn(tuple(values), deviations, width=GAUSSIAN, length=length)
+    _, row, fine = about
     if number == 0:
-        return MeasuredColumn(tuple(values), deviations, width=GAUSSIAN, centre=about.centre, length=length)
+        sums, spread = nearest(values, 1, fine), (deviation / fine,) * len(values)
+        return MeasuredColumn(sums, spread, width=GAUSSIAN, centre=about.centre, length=length // fine)
     if number == 1:
-        rows = tuple((2 * value + about.row) // (2 * about.row) for value in values)
-        spread = (deviation / about.row,) * len(values)
-        return MeasuredColumn(rows, spread, width=GAUSSIAN, length=length // about.row)
-    squares = tuple(value * about.row for value in values)
-    return MeasuredColumn(squares, (deviation * about.row,) * len(values), width=GAUSSIAN)
+        rows, spread = nearest(values, 1, row * fine), (deviation / (row * fine),) * len(values)
+        return MeasuredColumn(rows, spread, width=GAUSSIAN, length=length // (row * fine))
+    squares, spread = nearest(values, row, fine), (deviation * row / fine,) * len(values)
+    return MeasuredColumn(squares, spread, width=GAUSSIAN)
+
+
+def nearest(values: Iterable[int], times: int, over: int) -> tuple[int, ...]:
+    """Values times a number over another one, rounded.
+
+    >>> nearest([7, -7], 1, 2)
+    (4, -3)
+    """
+    return tuple((2 * value * times + over) // (2 * over) for value in values)
 
 
 def divided(column: MeasuredColumn, multipliers: Sequence[int]) -> MeasuredColumn:

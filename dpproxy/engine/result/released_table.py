@@ -209,8 +209,8 @@ class ReleasedTable:
         return f"{self.caps}: {BEYOND}" + (f", {NOT_COVERED}" if interval else "")
 
     def warning(self) -> str:
-        """Which outputs have rows that are not told from 0: their interval is wider than the value; what was bought that
-        contradicts itself; or that there are no groups, and so no rows that are joined with them. Empty for none.
+        """Which outputs have rows that are not told from 0, as their interval is wider than the value; what was bought
+        that contradicts itself; or that there are no groups, nor rows that are joined with them. Empty for none.
 
         >>> counted = (OutputColumn((7, 900), (10.0, 10.0), "n", 1.96),)
         >>> ReleasedTable((("a", "b"),), {}, (), "KnownLap", (), Cost(*[Fraction(1)] * 2), columns=counted).warning()
