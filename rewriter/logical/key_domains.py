@@ -285,12 +285,6 @@ class _Dimensions:
             found[source.alias] = and_(*known, column_of("v", name))
         return found
 
-    def _joins(self, alias: str) -> bool:
-        """Whether a source is a public table of the front, of which every row of the query has one."""
-        source = self.relation.source(alias)
-        there = source.table.in_front or isinstance(source.derived, ListedRows)
-        return not source.private and source.on is None and there
-
     def _is_key(self, column: exp.Column) -> bool:
         return frozenset({column.name}) in self.relation.source(column.table).table.keys
 
@@ -345,10 +339,16 @@ class _Dimensions:
         alone."""
         if isinstance(node, exp.Column):
             at = leaf_of(node)
-            return at in self.columns or (narrowed and at[0] in self.items)
+            found = at in self.columns or (narrowed and at[0] in self.items)
+            return found and not self._waits(self.relation.source(at[0]))
         if self._of_a_series(node):
             return True
         return all(self._known(part, narrowed) for part in node.iter_expressions())
+
+    def _waits(self, source: Source) -> bool:
+        """Whether the rows of a source are not evaluated yet: a condition on them would leave no cell."""
+        arrays = source.derived.columns if isinstance(source.derived, ListedRows) else ()
+        return any(self.parameters[int(form.name) - 1].value is None for form in arrays)
 
     def _of_a_series(self, node: exp.Expr) -> bool:
         """Whether a value is one of a time whose periods are enumerated for the keys: days, or what they need."""
@@ -369,8 +369,9 @@ class _Dimensions:
         found: list[exp.Expr | None] = []
         for columns in map(equated, self.relation.conditions):
             for private, public in (columns, columns[::-1]) if columns is not None else ():
-                source = self.relation.source(private.table)
-                if source.private and public.table in self.items and self._joins(public.table):
+                source, other = (self.relation.source(c.table) for c in (private, public))
+                there = other.alias in self.items and other.on is None and not self._waits(other)
+                if source.private and there:
                     column = source.column(private.name)
                     found += self._declared_values(column, public) if self._alike(private, public) else []
                     found += self._same_conditions(conditions, private, public)
