@@ -13,7 +13,7 @@ from collections.abc import Callable
 from rewriter.binder.constants import MAX_ELEMENTS, Constant, in_utc
 from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
 from rewriter.binder.names import resolve
-from rewriter.binder.views import stored_text
+from rewriter.binder.views import ordered_columns, stored_text
 from rewriter.canonical.normalize import canonical
 from rewriter.canonical.order import tied
 from rewriter.emit.cells_query import ALL, NONE, CellsQuery, cells_query
@@ -83,6 +83,7 @@ __all__ = [
     "node_text",
     "of_units",
     "one_row_per_unit",
+    "ordered_columns",
     "outline",
     "outlines_apart",
     "position",

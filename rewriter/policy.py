@@ -2,14 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 TableName = tuple[str, str]
 """(schema, table) as analysts see them."""
 UNBOUNDED = (str(2**31 - 1), str(2**63 - 1))
 """Ends that a declared range has from its column's type alone: they bound no sum."""
+_ENUMERATED = re.compile(r"""enum ("(?:[^"]|"")*"\."(?:[^"]|"")*")\((.*)\)(\[\])?""", re.DOTALL)
+_QUOTED = re.compile(r'"((?:[^"]|"")*)"')
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
+
+
+def enumerated(schema: str, name: str, listed: Sequence[str]) -> str:
+    """The name of an enumerated type: what it is called in the front, and its labels in their order.
+
+    >>> print(enumerated("app", "level", ["low", "it's"]))
+    enum "app"."level"('low','it''s')
+    """
+    parts = (part.replace('"', '""') for part in (schema, name))
+    written = ",".join("'" + label.replace("'", "''") + "'" for label in listed)
+    return "enum " + ".".join(f'"{part}"' for part in parts) + f"({written})"
+
+
+@lru_cache(maxsize=1000)
+def labels(name: str) -> tuple[str, ...] | None:
+    """The labels of an enumerated type in their order, None for any other type.
+
+    >>> labels(enumerated("app", "level", ["low", "it's"])), labels("text")
+    (('low', "it's"), None)
+    """
+    found = _ENUMERATED.fullmatch(name)
+    if found is None or found[3]:
+        return None
+    return tuple(label.replace("''", "'") for label in _LABEL.findall(found[2]))
+
+
+def enum_name(name: str) -> TableName:
+    """The schema and the name of an enumerated type; ValueError for any other type.
+
+    >>> enum_name(enumerated("app", "my level", ["low"]))
+    ('app', 'my level')
+    """
+    found = _ENUMERATED.fullmatch(name)
+    if found is None:
+        raise ValueError(f"{name} is no enumerated type")
+    schema, own = (part.replace('""', '"') for part in _QUOTED.findall(found[1]))
+    return schema, own
+
+
+def front_name(name: str) -> str:
+    """What a type is called in SQL of the front.
+
+    >>> front_name(enumerated("app", "level", ["low"]) + "[]"), front_name("numeric(9,2)")
+    ('"app"."level"[]', 'numeric(9,2)')
+    """
+    found = _ENUMERATED.fullmatch(name)
+    return name if found is None else found[1] + (found[3] or "")
+
+
+def shown_type(name: str) -> str:
+    """What people read of a type.
+
+    >>> shown_type(enumerated("public", "level", ["low"])), shown_type(enumerated("app", "level", ["low"]))
+    ('level', 'app.level')
+    """
+    return name if labels(name) is None else ".".join(enum_name(name)).removeprefix("public.")
 
 
 @dataclass(frozen=True)
@@ -19,7 +80,7 @@ class Column:
     Attributes:
         name: its name.
         type: its type in the front, as PostgreSQL's format_type prints it ("bigint", "text", "date",
-            "timestamp without time zone").
+            "timestamp without time zone"); that of an enumerated type by `enumerated`.
         nullable: NULL is a cell of the domain (declared) or, without a domain, may occur in the data.
         domain: the values of a known domain, literals as PostgreSQL prints them.
         domain_from: the public column whose values are the domain.

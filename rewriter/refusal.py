@@ -119,6 +119,10 @@ CATALOGUE: Mapping[str, Meaning] = {
     "22025": Meaning("A LIKE pattern ends with its escape character.", "Write the escape character twice."),
     "2201W": Meaning("LIMIT is negative.", "A number from 0."),
     "2201X": Meaning("OFFSET is negative.", "A number from 0."),
+    "22P02": Meaning(
+        "A constant is no label of the enumerated type that it is compared with.",
+        "SELECT enum_range(NULL::type) shows the labels.",
+    ),
     "2BP01": Meaning(
         "Another published table has a column of this table's row type.", "Drop that table first."
     ),

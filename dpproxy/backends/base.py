@@ -120,6 +120,7 @@ class BackendColumn:
         nullable: it may be NULL.
         values: the values of an enumerated type, in its order.
         copied: its values may have been copied from rows as the type was made, as DuckDB does it.
+        enum: the enumerated type that it has in the front if the owner says that such values may be known.
         comment: the backend's comment.
         folds: its collation takes different texts for equal, as one that ignores case does.
         caseless: its type takes texts for equal that are in lower case, as citext does.
@@ -136,6 +137,7 @@ class BackendColumn:
     folds: bool = False
     caseless: bool = False
     copied: bool = False
+    enum: str | None = None
     sized: bool = False
     expression: str | None = None
 

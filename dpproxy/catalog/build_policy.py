@@ -9,6 +9,7 @@ from typing import Protocol
 from dpproxy.backends import connect
 from dpproxy.backends.base import Backend, BackendColumn, BackendSchema, BackendTable, BackendUnavailable
 from dpproxy.catalog.columns import (
+    OF_TYPE,
     Mistake,
     build_columns,
     build_horizon,
@@ -18,10 +19,10 @@ from dpproxy.catalog.columns import (
 )
 from dpproxy.catalog.unit_paths import resolve_paths
 from dpproxy.catalog.views import with_views
-from dpproxy.config.sections import Config, ConfigError, TableSection, nearest
+from dpproxy.config.sections import ColumnSection, Config, ConfigError, TableSection, nearest
 from dpproxy.front.clone import SYSTEM
 from dpproxy.pgwire.identifiers import NAME_BYTES
-from rewriter.policy import Policy, Table, TableName
+from rewriter.policy import Policy, Table, TableName, enum_name, labels
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
 _SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
@@ -104,9 +105,9 @@ def _policy(config: Config, tables: Mapping[TableName, Table]) -> Policy:
 
 
 def policy_warnings(config: Config, schema: BackendSchema) -> tuple[str, ...]:
-    """Columns that are not shown because PostgreSQL has no type for them, and keys that nobody enforces; the mistakes
-    are build_policy's."""
-    return (*_unshown(config, schema), *_vouched(config))
+    """Columns that are not shown because PostgreSQL has no type for them, or not as what they are, and keys that nobody
+    enforces; the mistakes are build_policy's."""
+    return (*_unshown(config, schema), *_as_texts(config, schema), *_vouched(config))
 
 
 def _vouched(config: Config) -> Iterator[str]:
@@ -124,14 +125,31 @@ def _unshown(config: Config, schema: BackendSchema) -> Iterator[str]:
                 yield f"{key}.{column.name} is not shown: PostgreSQL has no type for {column.native}"
 
 
+def _as_texts(config: Config, schema: BackendSchema) -> Iterator[str]:
+    """Enumerated types whose labels nobody has said to be known, or that PostgreSQL cannot have."""
+    for key, section in config.tables.items():
+        backend = _find(key, section, schema).backend
+        for column in backend.columns if backend.definition is None else ():
+            declared = section.columns.get(column.name, ColumnSection())
+            if not column.copied or declared.hidden:
+                continue
+            told = f"{key}.{column.name} is shown as text, and sorts as texts do"
+            if column.enum is None:
+                yield f"{told}: PostgreSQL's labels have at most {NAME_BYTES} bytes"
+            elif declared.domain_from != OF_TYPE:
+                yield (
+                    f"{told}: its labels may have been copied from rows; if they tell nothing of a person, "
+                    f'domain_from = "{OF_TYPE}" shows its type and its order'
+                )
+
+
 def _find(key: str, section: TableSection, schema: BackendSchema) -> _Found:
     name = table_name(key)
     place = f"tables.{key}"
     if name not in schema.relations:
         names = [table if where == "public" else f"{where}.{table}" for where, table in schema.relations]
         raise Mistake(place, "the backend has no such table", nearest(key, names))
-    if name[0] in (SYSTEM, PUBLISHED, "information_schema") or name[0].startswith("pg_"):
-        raise Mistake(place, f'schema "{name[0]}" is the front\'s own')
+    _check_schema(place, name[0])
     for identifier in name:
         _check_length(place, identifier)
     table = schema.relations[name]
@@ -139,7 +157,14 @@ def _find(key: str, section: TableSection, schema: BackendSchema) -> _Found:
         declared = section.columns.get(column.name)
         if not (declared and declared.hidden) and column.type is not None:
             _check_name(f"{place}.columns.{column.name}", column.name)
+            for of in filter(labels, filter(None, (column.type, column.enum))):
+                _check_schema(f"{place}.columns.{column.name}", enum_name(of)[0])
     return _Found(key, section, table)
+
+
+def _check_schema(place: str, schema: str) -> None:
+    if schema in (SYSTEM, PUBLISHED, "information_schema") or schema.startswith("pg_"):
+        raise Mistake(place, f'schema "{schema}" is the front\'s own')
 
 
 def _computing(one: _Found, data: PublicData) -> _Found:

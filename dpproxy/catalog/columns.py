@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpproxy.backends.base import BackendColumn, BackendTable
 from dpproxy.config.sections import ColumnSection, TableSection, nearest
 from dpproxy.config.values import LISTED, NUMBERS, RANGED, base, comparable, literal, order
-from rewriter.policy import Column, Horizon, Table, TableName
+from rewriter.policy import Column, Horizon, Table, TableName, shown_type
 
 OF_TYPE = "type"
 """A domain_from that means the values of the column's own enumerated type."""
@@ -100,7 +100,7 @@ def build_horizon(place: str, horizon: Mapping[str, object], table: BackendTable
     if not isinstance(span, list) or len(span) != 2:
         raise Mistake(f"{place}.{name}", "needs the first and the last time")
     if column.type is None or base(column.type) not in RANGED or base(column.type) in NUMBERS:
-        raise Mistake(f"{place}.{name}", f"a column of type {column.type} has no horizon")
+        raise Mistake(f"{place}.{name}", f"a column of type {shown_type(str(column.type))} has no horizon")
     first, last = _range(f"{place}.{name}", span, column.type)
     return Horizon(name, first, last, events)
 
@@ -114,12 +114,16 @@ def _column(
     if column.type is None or declared.hidden:
         kind = column.type or column.native.lower()
         return Column(column.name, kind, column.nullable, hidden=True, sized=column.sized)
-    if section.public and declared.model_fields_set - {"expression"}:
+    said, of_type = declared.model_fields_set - {"expression"}, declared.domain_from == OF_TYPE
+    if section.public and said and not (of_type and said == {"domain_from"}):
         raise Mistake(place, "a public table's values are read from it: its columns can only be hidden")
-    _check_bounds(place, declared, column.type)
-    domain = None
-    if declared.domain_from == OF_TYPE:
+    kind, domain = column.type, None
+    _check_bounds(place, declared, kind)
+    if of_type:
         domain = _type_values(f"{place}.domain_from", column)
+        kind = column.enum or kind
+        if section.public:
+            return Column(column.name, kind, column.nullable, sized=column.sized)
     elif declared.domain_from is None and not column.copied:
         domain = column.values
     if declared.domain is not None:
@@ -130,7 +134,7 @@ def _column(
         source = _source(f"{place}.domain_from", declared.domain_from, names)
     sums = Column(
         column.name,
-        column.type,
+        kind,
         column.nullable,
         bounds=_ends(declared.bounds),
         unit_bounds=_ends(declared.unit_bounds),
@@ -162,7 +166,7 @@ def _ends(bounds: Sequence[Fraction] | None) -> tuple[Fraction, Fraction] | None
 def _domain(place: str, values: Sequence[object], column: BackendColumn) -> tuple[str, ...]:
     kind = str(column.type)
     if base(kind) not in LISTED:
-        raise Mistake(place, f"a column of type {kind} can have no domain")
+        raise Mistake(place, f"a column of type {shown_type(kind)} can have no domain")
     if not values:
         raise Mistake(place, "is empty")
     written = tuple(_literal(place, value, kind) for value in values)
@@ -178,7 +182,7 @@ def _domain(place: str, values: Sequence[object], column: BackendColumn) -> tupl
 
 def _range(place: str, ends: Sequence[object], kind: str) -> tuple[str, str]:
     if base(kind) not in RANGED:
-        raise Mistake(place, f"a column of type {kind} can have no range")
+        raise Mistake(place, f"a column of type {shown_type(kind)} can have no range")
     first = _literal(place, ends[0], kind)
     try:
         last = literal(ends[1], kind, end="last")
@@ -216,10 +220,10 @@ def _source(place: str, written: str, names: Mapping[str, TableName]) -> tuple[T
 def _check_bounds(place: str, declared: ColumnSection, kind: str) -> None:
     for key, bounds in (("bounds", declared.bounds), ("unit_bounds", declared.unit_bounds)):
         if bounds is not None and base(kind) not in NUMBERS:
-            raise Mistake(f"{place}.{key}", f"a column of type {kind} can have no bounds")
+            raise Mistake(f"{place}.{key}", f"a column of type {shown_type(kind)} can have no bounds")
     for key, value in (("scale", declared.scale), ("magnitude", declared.magnitude)):
         if value is not None and base(kind) not in NUMBERS:
-            raise Mistake(f"{place}.{key}", f"a column of type {kind} can have no {key}")
+            raise Mistake(f"{place}.{key}", f"a column of type {shown_type(kind)} can have no {key}")
 
 
 def check_source(place: str, kind: str, table: Table, name: str) -> None:
@@ -231,4 +235,4 @@ def check_source(place: str, kind: str, table: Table, name: str) -> None:
         visible = [column.name for column in table.columns if not column.hidden]
         raise Mistake(place, f'table "{table.name}" shows no column "{name}"', nearest(name, visible))
     if not comparable(kind, target.type):
-        raise Mistake(place, f"types {kind} and {target.type} are not alike")
+        raise Mistake(place, f"types {shown_type(kind)} and {shown_type(target.type)} are not alike")

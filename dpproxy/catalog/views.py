@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from dpproxy.backends.base import BackendSchema, BackendTable
 from dpproxy.catalog.columns import Mistake
 from dpproxy.catalog.unit_paths import Sections
 from dpproxy.config.sections import TableSection, nearest
-from rewriter.api import stored_text, view_table
-from rewriter.policy import Policy, TableName
+from rewriter.api import ordered_columns, stored_text, view_table
+from rewriter.policy import Policy, Table, TableName, labels
 from rewriter.refusal import Refusal
 
 
@@ -22,8 +23,10 @@ def with_views(policy: Policy, schema: BackendSchema, views: Sections) -> Policy
     texts = {name: _text(schema, policy, views, name) for name in views}
     while texts:
         name = next((n for n, (_, read) in texts.items() if not read & texts.keys()), next(iter(texts)))
-        text, _ = texts.pop(name)
+        text, read = texts.pop(name)
         policy = _with(policy, name, views, text)
+        if schema.dialect == "duckdb":
+            _check_order(f"tables.{views[name][0]}", text, [policy.tables[one] for one in read])
     return policy
 
 
@@ -56,6 +59,17 @@ def _with(policy: Policy, name: TableName, views: Sections, text: str) -> Policy
     except Refusal as refusal:
         raise _mistake(key, refusal) from None
     return replace(policy, tables={**policy.tables, name: replace(table, comment=view.comment)})
+
+
+def _check_order(place: str, text: str, read: Iterable[Table]) -> None:
+    """DuckDB compares enumerated values with a text as texts, and with one another in their declared order."""
+    enumerated = {c.name for t in read for c in t.columns if not c.hidden and labels(c.type) is not None}
+    if found := sorted(enumerated & ordered_columns(text)):
+        raise Mistake(
+            place,
+            f'the view cannot be shown: it asks for the order of "{found[0]}", an enumerated type, which DuckDB '
+            "compares as a text with texts: list the labels in the view, or leave domain_from out",
+        )
 
 
 def _mistake(key: str, refusal: Refusal) -> Mistake:

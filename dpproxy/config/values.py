@@ -36,11 +36,13 @@ NUMBERS = (*_INTEGERS, "numeric", "real", "double precision")
 
 
 def base(kind: str) -> str:
-    """A type without its modifier.
+    """A type without its modifier; of an enumerated one that of its labels.
 
     >>> base("numeric(9,2)"), base("character varying(8)"), base("bigint")
     ('numeric', 'character varying', 'bigint')
     """
+    if kind.startswith("enum "):
+        return "text"
     return kind.split("(", 1)[0] if kind.startswith(("numeric", "character varying")) else kind
 
 

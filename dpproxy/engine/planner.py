@@ -65,7 +65,7 @@ from rewriter.ir.measure import Count, DistinctItems, Vector
 from rewriter.ir.parameter import Parameter, Parameters, Unbound
 from rewriter.logical.plan import SYSTEM, SYSTEM_TABLES, AggregateNode, LogicalPlan, SystemTableNode
 from rewriter.plan import Asked, Cell, Cells, HistogramQuery, Presentation, Product
-from rewriter.policy import Policy, Table
+from rewriter.policy import Policy, Table, front_name
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import ClassifiedStatement, Verdict, classify
 from rewriter.statements.lexer import substitute
@@ -414,7 +414,7 @@ class Planner:
     def _checked(self, statement: ClassifiedStatement, oids: tuple[int, ...], errors: bool) -> PreparedQuery:
         body = statement.body
         described = self._front.describe(body, oids)
-        parameters = tuple(Unbound(name, None) for name in self._type_names(oids))
+        parameters = tuple(Unbound(name, None) for name in self._front.type_names(oids))
         read: list[tuple[Parameter, ...]] = []
 
         def typed(_: int, sql: str) -> tuple[Parameter, ...]:
@@ -552,16 +552,6 @@ class Planner:
             return tuple(ReleasedColumn(name, type_name) for name, type_name, _ in described)
         sql = types_query(node, values, len(oids))
         return node_columns(node, [t for _, t, _ in self._front.describe(sql, oids)])
-
-    def _type_names(self, oids: tuple[int, ...]) -> tuple[str, ...]:
-        if not oids:
-            return ()
-        listed = ", ".join(str(int(o)) for o in oids)
-        query = (
-            "SELECT pg_catalog.format_type(o, NULL) "
-            f"FROM unnest(ARRAY[{listed}]::oid[]) WITH ORDINALITY AS x(o, n) ORDER BY n"
-        )
-        return tuple(str(name) for (name,) in self._front.rows(query))
 
     def constant(
         self,
@@ -909,7 +899,7 @@ def _one_by_one(node: AggregateNode, measure: DistinctItems, policy: Policy) -> 
 
 def _no_rows(described: Sequence[Described]) -> str:
     """SELECT of no rows with these columns."""
-    columns = ", ".join(f"NULL::{kind} AS {identifier(name)}" for name, kind, _ in described)
+    columns = ", ".join(f"NULL::{front_name(kind)} AS {identifier(name)}" for name, kind, _ in described)
     return f"SELECT {columns} WHERE false"
 
 

@@ -32,6 +32,7 @@ from dpproxy.front.front import Front, FrontError
 from dpproxy.front.published_tables import Work, placed, removed, renamed, told
 from dpproxy.front.statement import Described
 from rewriter.logical.plan import SystemTableNode
+from rewriter.policy import labels
 from rewriter.refusal import Refusal
 from rewriter.statements.classify import Verdict
 from rewriter.statements.published_table import Publication, publication
@@ -49,7 +50,7 @@ _ASKED = (PRICE_FIRST, "application_name")
 """Settings that count when an answer is published, and not when it is refreshed."""
 _PERIODS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30)}
 _FIRST_OF_USERS = 16384
-"""The number of the first type that is not PostgreSQL's own: in the front, these are the rows of tables."""
+"""The number of the first type that is not PostgreSQL's own: in the front, these are enumerated types and rows."""
 _NO_COLUMNS = ("record", "unknown", "void", "cstring", "anyarray", "trigger")
 
 
@@ -292,7 +293,8 @@ class Publishing:
         if len(packed) > MOST_BYTES:
             raise Refusal("54000", "the answer is too large to be published", hint="Publish fewer rows.")
         charged = Charge(request.paid.information, request.paid.calls)
-        shown = tuple((column.name, column.type) for column in columns)
+        # Labels stay texts: a type ends where the policy no longer shows it, and the answer does not.
+        shown = tuple((c.name, c.type if labels(c.type) is None else "text") for c in columns)
         choices = {key.hex(): choice for key, choice in (request.kept or {}).items()}
         due_at = self._next(refresh, request.analyst, at)
         return Released(shown, packed, charged, at, due_at, choices), notices
@@ -386,7 +388,7 @@ def _check_columns(columns: Sequence[Described]) -> None:
             raise Refusal(
                 "42P16", f'column "{column.name}" has pseudo-type {column.type}', hint="CAST(x AS type)"
             )
-        if column.oid >= _FIRST_OF_USERS:
+        if column.oid >= _FIRST_OF_USERS and labels(column.type) is None:
             raise Refusal(
                 "42P16",
                 f'column "{column.name}" has the type {column.type}, which ends with its table',

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dpproxy.backends.base import BackendSchema, BackendTable, ForeignKey
 from dpproxy.front.comments import column_words, table_words
 from dpproxy.pgwire.identifiers import identifier, literal, qualified
 from rewriter.plan import INTERVAL_CALLS
-from rewriter.policy import Policy, Table, TableName
+from rewriter.policy import Policy, Table, TableName, enum_name, front_name, labels, shown_type
 from rewriter.statements.published_table import SCHEMA as PUBLISHED
 
 Shown = tuple[Policy, BackendSchema]
@@ -153,14 +153,27 @@ def _statements(policy: Policy, schema: BackendSchema, group: str) -> Iterator[s
         yield _guard((SYSTEM, relation), *_system_refusal(relation))
     yield _COLUMNS
     yield from _published_answers(reader)
-    for where in dict.fromkeys(name[0] for name in policy.tables):
+    enums = _enums(policy)
+    for where in dict.fromkeys(name[0] for name in (*policy.tables, *enums)):
         if where != "public":
             yield f"CREATE SCHEMA {identifier(where)}"
+    yield from _types(enums)
     yield from _tables(policy.tables, policy, schema)
-    for where in dict.fromkeys((SYSTEM, *(name[0] for name in policy.tables))):
+    for where in dict.fromkeys((SYSTEM, *(name[0] for name in (*policy.tables, *enums)))):
         if where != "public":
             yield f"GRANT USAGE ON SCHEMA {identifier(where)} TO {reader}"
         yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {identifier(where)} TO {reader}"
+
+
+def _enums(policy: Policy) -> dict[TableName, tuple[str, ...]]:
+    """The enumerated types of the columns that the policy shows, with their labels."""
+    shown = (column.type for table in policy.tables.values() for column in table.columns if not column.hidden)
+    return {enum_name(of): listed for of in shown if (listed := labels(of)) is not None}
+
+
+def _types(enums: Mapping[TableName, Sequence[str]]) -> Iterator[str]:
+    for name, listed in enums.items():
+        yield f"CREATE TYPE {qualified(name)} AS ENUM ({', '.join(map(literal, listed))})"
 
 
 def _tables(names: Iterable[TableName], policy: Policy, schema: BackendSchema) -> Iterator[str]:
@@ -187,6 +200,7 @@ def changed_tables(before: Shown, after: Shown) -> tuple[list[TableName], list[T
         name
         for name in new
         if name not in old
+        or [c.type for c in old[name].columns] != [c.type for c in new[name].columns]
         or {*_tables([name], *before)} != {*_tables([name], *after)}
         # Its rows here also depend on what no statement of the clone says: its filter, what computes its columns.
         or (new[name].in_front and new[name] != old[name])
@@ -208,8 +222,16 @@ def change_statements(before: Shown, after: Shown, group: str) -> Iterator[str]:
     gone, made = changed_tables(before, after)
     if gone:
         yield f"DROP TABLE {', '.join(map(qualified, gone))} CASCADE"
+    old, new = _enums(before[0]), _enums(after[0])
+    for name in [name for name in old if old[name] != new.get(name)]:
+        yield f"DROP TYPE {qualified(name)}"
     for where, table in gone:
         yield f"DELETE FROM {SYSTEM}.columns WHERE (table_schema, table_name) = ({literal(where)}, {literal(table)})"
+    made_types = {name: listed for name, listed in new.items() if old.get(name) != listed}
+    for where in dict.fromkeys(where for where, _ in made_types if where != "public"):
+        yield f"CREATE SCHEMA IF NOT EXISTS {identifier(where)}"
+        yield f"GRANT USAGE ON SCHEMA {identifier(where)} TO {identifier(group)}"
+    yield from _types(made_types)
     yield from _tables(made, *after)
     for name in made:
         yield f"GRANT SELECT ON {qualified(name)} TO {identifier(group)}"
@@ -232,7 +254,7 @@ def _table(table: Table, backend: BackendTable, *, clips: bool) -> Iterator[str]
     filled = {column.name for column in backend.columns if not column.nullable}
     filled |= {column.name for column in visible if column.virtual}
     columns = (
-        f"{identifier(column.name)} {column.type}{' NOT NULL' if column.name in filled else ''}"
+        f"{identifier(column.name)} {front_name(column.type)}{' NOT NULL' if column.name in filled else ''}"
         for column in visible
     )
     yield f"CREATE TABLE {name} ({', '.join(columns)})"
@@ -243,7 +265,9 @@ def _table(table: Table, backend: BackendTable, *, clips: bool) -> Iterator[str]
         known = backend.column(column.name)
         own, words = known.comment if known else None, column_words(table, column, clips=clips)
         yield f"COMMENT ON COLUMN {name}.{identifier(column.name)} IS {literal(own or words)}"
-        told = ", ".join(map(literal, (table.schema, table.name, column.name, column.type, words)))
+        told = ", ".join(
+            map(literal, (table.schema, table.name, column.name, shown_type(column.type), words))
+        )
         yield f"INSERT INTO {SYSTEM}.columns VALUES ({told})"
 
 
@@ -264,6 +288,10 @@ def _visible_reference(name: TableName, key: ForeignKey, policy: Policy, schema:
     if there is None or any(here.column(column) is None for column in key.columns):
         return False
     wanted = frozenset(key.target_columns)
+    for one, other in zip(key.columns, key.target_columns, strict=True):
+        types = {column.type for column in (here.column(one), there.column(other)) if column is not None}
+        if len(types) > 1 and any(map(labels, types)):
+            return False  # one of DuckDB's is shown as it is, and the other as text
     return any(frozenset(columns) == wanted for _, columns in _keys(there, schema.relations[key.target]))
 
 

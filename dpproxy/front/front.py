@@ -35,6 +35,7 @@ from dpproxy.front.published_tables import NOTES, Work, depended_on, done, in_us
 from dpproxy.front.roles import TAKEN, Roles, grants, lock_down, make_database, make_roles, take
 from dpproxy.front.statement import (
     Described,
+    Kind,
     alike,
     checked,
     described,
@@ -45,6 +46,7 @@ from dpproxy.front.statement import (
     run,
     says_nothing,
     texts,
+    type_names,
 )
 from dpproxy.front.visibility import hidden
 from dpproxy.front.waiting import waiting
@@ -120,7 +122,7 @@ class Front:
             uses=_CHECKS,
         )
         self._verifiers: dict[str, str] = {}
-        self._types: dict[tuple[int, int], str] = {}
+        self._types: dict[Kind, str] = {}
         self._roles = self._prepare()
 
     @classmethod
@@ -368,10 +370,18 @@ class Front:
     def _described(
         self, connection: psycopg.Connection, sql: str, oids: Sequence[int]
     ) -> tuple[Described, ...]:
+        return described(connection, sql, oids, self._known_types())
+
+    def type_names(self, oids: Sequence[int]) -> tuple[str, ...]:
+        """The names of types, as `Column.type` has them; raises Refusal."""
+        with self._checker() as checker:
+            return type_names(checker, [(oid, None) for oid in oids], self._known_types())
+
+    def _known_types(self) -> dict[Kind, str]:
         if len(self._types) > _TYPES:
             # A client can name any number of types: varchar has many lengths.
             self._types = {}
-        return described(connection, sql, oids, self._types)
+        return self._types
 
     def parameter_types(self, sql: str, oids: Sequence[int]) -> tuple[int, ...]:
         """The type OIDs of a statement's parameters; raises Refusal like `describe`."""

@@ -13,6 +13,7 @@ from psycopg import pq
 
 from dpproxy.backends.base import Row
 from dpproxy.front.volatility import BODY, OTHERS, OTHERS_OF_ROWS
+from rewriter.policy import enumerated
 from rewriter.refusal import Refusal
 
 _Send = Callable[[pq.abc.PGconn], None]
@@ -21,8 +22,20 @@ _BOOLEANS: dict[bytes | None, bytes] = {b"t": b"true", b"f": b"false"}
 """A cast to text spells these out, and so do domains and backends."""
 
 
+Kind = tuple[int, int | None]
+"""The OID and the modifier of a type."""
+_TYPE = """
+SELECT format_type({oid}, {modifier}), n.nspname, e.typname, t.typcategory = 'A', ARRAY(
+    SELECT l.enumlabel::text FROM pg_enum AS l WHERE l.enumtypid = e.oid ORDER BY l.enumsortorder)
+FROM (VALUES (1)) AS one
+LEFT JOIN pg_type AS t ON t.oid = {oid}
+LEFT JOIN pg_type AS e ON e.typtype = 'e' AND e.oid = CASE WHEN t.typcategory = 'A' THEN t.typelem ELSE t.oid END
+LEFT JOIN pg_namespace AS n ON n.oid = e.typnamespace
+"""
+
+
 class Described(NamedTuple):
-    """A column of a result: its name, its type as format_type prints it, the type's OID."""
+    """A column of a result: its name, its type's (see `type_names`), the type's OID."""
 
     name: str
     type: str
@@ -200,20 +213,27 @@ def checked(result: pq.abc.PGresult) -> pq.abc.PGresult:
 
 
 def described(
-    connection: psycopg.Connection, sql: str, oids: Sequence[int], types: dict[tuple[int, int], str]
+    connection: psycopg.Connection, sql: str, oids: Sequence[int], types: dict[Kind, str]
 ) -> tuple[Described, ...]:
-    """The columns of a statement's result; `types`: the names of types by OID and modifier, those found are added.
-
-    Raises Refusal.
-    """
+    """The columns of a statement's result; `types`: as in `type_names`. Raises Refusal."""
     result = _prepared(connection, sql, oids)
     fields = [
         ((result.fname(i) or b"").decode(), result.ftype(i), result.fmod(i)) for i in range(result.nfields)
     ]
-    for kind in {(oid, modifier) for _, oid, modifier in fields} - types.keys():
-        named = run(connection, f"SELECT format_type({kind[0]}, {kind[1]})").fetchall()
-        types[kind] = named[0][0]
-    return tuple(Described(name, types[oid, modifier], oid) for name, oid, modifier in fields)
+    named = type_names(connection, [(oid, modifier) for _, oid, modifier in fields], types)
+    return tuple(Described(name, of, oid) for (name, oid, _), of in zip(fields, named, strict=True))
+
+
+def type_names(
+    connection: psycopg.Connection, kinds: Sequence[Kind], types: dict[Kind, str]
+) -> tuple[str, ...]:
+    """The names of types as `Column.type` has them; those that are found are added to `types`."""
+    for oid, modifier in {*kinds} - types.keys():
+        written = _TYPE.format(oid=oid, modifier="NULL" if modifier is None else modifier)
+        ((printed, schema, name, array, listed),) = run(connection, written).fetchall()
+        enum = None if name is None else enumerated(schema, name, listed) + ("[]" if array else "")
+        types[oid, modifier] = enum or printed
+    return tuple(types[kind] for kind in kinds)
 
 
 def other_than_constant(

@@ -19,7 +19,7 @@ from dpproxy.config.sections import PERIOD_DAYS, AccountLimit, Budget, ColumnSec
 from dpproxy.engine.paying_accounts import second_limit
 from dpproxy.owner.column_costs import cost
 from dpproxy.reporting.tables import print_table
-from rewriter.policy import Column, Policy, Table
+from rewriter.policy import Column, Policy, Table, shown_type
 
 _DIGITS = 4
 
@@ -124,7 +124,7 @@ def classes(policy: Policy, config: Mapping[str, TableSection], privacy: Privacy
                     ColumnClass(
                         name,
                         column.name,
-                        column.type,
+                        shown_type(column.type),
                         _domain(table, column),
                         _l0(table, column),
                         bounds,

@@ -22,6 +22,7 @@ from rewriter.ir.relation import Relation
 from rewriter.ir.texts import sql_text
 from rewriter.ir.trees import copied, folded, kinds, walk
 from rewriter.ir.types import CASTS, Type, type_named
+from rewriter.policy import labels
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
@@ -127,7 +128,11 @@ class Constants:
         """Mark the largest parts of `node` that read no column; `nested` analyses a query, `nodes` counts nodes."""
         if is_constant(node):
             return
-        if isinstance(node, exp.Subquery):
+        if isinstance(node, exp.Parameter):
+            form = self._form(int(node.name))
+            if not isinstance(form, exp.Parameter):
+                node.meta[CONSTANT] = form
+        elif isinstance(node, exp.Subquery):
             nested(node)
             self._scalar(node, nodes())
         elif isinstance(node, (exp.Query, exp.Exists)) or (
@@ -154,7 +159,7 @@ class Constants:
         """The base form of a column of an item of FROM that has exactly one row."""
         return self._add(Constant(item, nodes, visible(item), column=name), item)[0]
 
-    def listed(self, query: exp.Expr, nodes: int) -> list[exp.Parameter]:
+    def listed(self, query: exp.Expr, nodes: int) -> list[exp.Expr]:
         """The base forms of the rows of a query with one column; one where they are not known yet."""
         return self._add(Constant(query, nodes, visible(query), listed=True), query)
 
@@ -164,7 +169,7 @@ class Constants:
         Exact numbers are rounded to the decimals that every engine holds.
         """
         forms = self._add(Constant(item, nodes, visible(item), whole=True), item)
-        return [(self.parameters[int(form.name) - 1], form) for form in forms]
+        return [(self.parameters[int(f.name) - 1], f) for f in forms if isinstance(f, exp.Parameter)]
 
     def _spread(self, node: exp.Expr, array: exp.Expr, nodes: int) -> None:
         """Mark ANY, SOME or ALL of an array without columns as that of its elements; one of no value is NULL."""
@@ -193,7 +198,7 @@ class Constants:
     def _scalar(self, node: exp.Expr, nodes: int) -> None:
         node.meta[CONSTANT] = self._add(_constant(node, nodes), node)[0]
 
-    def _add(self, constant: Constant, at: exp.Expr) -> list[exp.Parameter]:
+    def _add(self, constant: Constant, at: exp.Expr) -> list[exp.Expr]:
         spend(EXPANDED)
         read = self.read_rows if constant.whole else self.read
         try:
@@ -214,11 +219,18 @@ class Constants:
         self.found.append(constant)
         return self._appended(values)
 
-    def _appended(self, values: Sequence[Parameter]) -> list[exp.Parameter]:
+    def _appended(self, values: Sequence[Parameter]) -> list[exp.Expr]:
         """The base forms of values behind all parameters."""
         start = len(self.parameters) + 1
         self.parameters = (*self.parameters, *values)
-        return [exp.Parameter(this=exp.Literal.number(start + n)) for n in range(len(values))]
+        return [self._form(start + n) for n in range(len(values))]
+
+    def _form(self, number: int) -> exp.Expr:
+        """The base form of parameter `number`: of an enumerated type its label, once that is known."""
+        parameter = self.parameters[number - 1]
+        if labels(parameter.type) is None or (parameter.value is None and not parameter.null):
+            return exp.Parameter(this=exp.Literal.number(number))
+        return exp.null() if parameter.value is None else exp.Literal.string(parameter.value)
 
 
 def in_utc(value: Parameter) -> Parameter:

@@ -16,6 +16,7 @@ from rewriter.effort import spend
 from rewriter.ir.relation import Field, Relation
 from rewriter.ir.trees import cast, copied, folded
 from rewriter.refusal import Refusal
+from rewriter.scalar.enum_order import in_declared_order
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.iso8601 import plain_times
 from rewriter.syntax.allowlist import CONSTANT, is_constant, position
@@ -39,12 +40,14 @@ def resolve(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
     for expressions that are not row-local, 42703 and 42702 for names.
     """
     check_row_local(node)
-    return plainly(_resolved(node, relation, outer), relation)
+    return plainly(_resolved(node, relation, outer), relation, outer)
 
 
-def plainly(node: exp.Expr, relation: Relation) -> exp.Expr:
+def plainly(node: exp.Expr, relation: Relation, outer: Relation | None = None) -> exp.Expr:
     """An expression composed of base forms, which is used up, as a base form without alternative spellings."""
-    return node if isinstance(node, exp.Column) else plain_times(plain(node), relation)
+    if isinstance(node, exp.Column):
+        return node
+    return in_declared_order(plain_times(plain(node), relation), relation, outer)
 
 
 def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:

@@ -9,10 +9,10 @@ from sqlglot import exp
 from rewriter.binder.value_ranges import of_aggregate
 from rewriter.ir.relation import Relation, leads_to_unit
 from rewriter.ir.types import NUMBERS, WIDENED, Type, common, type_named
-from rewriter.policy import Column
+from rewriter.policy import Column, labels
 from rewriter.refusal import Refusal
 from rewriter.scalar.aggregates import AGGREGATES, argument
-from rewriter.scalar.typecheck import Parameters, type_of
+from rewriter.scalar.typecheck import Parameters, Types, type_of
 from rewriter.syntax.allowlist import position
 
 
@@ -32,7 +32,7 @@ def row_column(name: str, value: exp.Expr, relation: Relation, parameters: Param
     found = common([type_of(constant, relation, parameters)])
     if isinstance(constant, exp.Literal):
         return Column(name, found.postgres, nullable=False, domain=(constant.this,))
-    return Column(name, found.postgres or found.family)
+    return Column(name, Types(relation, parameters).enum(constant) or found.postgres or found.family)
 
 
 def refuse_intervals(value: exp.Expr, relation: Relation, parameters: Parameters) -> None:
@@ -73,7 +73,8 @@ def common_column(name: str, one: Column, other: Column) -> Column:
             f"the two sides of this set operation have different types: {one.type} and {other.type}",
             hint="Cast one of them, with dates and numbers written as DATE '2024-01-31' and 5.",
         )
-    of = one.type
+    # A constant beside enumerated values is one of them.
+    of = other.type if labels(one.type) is None and labels(other.type) is not None else one.type
     if one.type != other.type and NUMBERS.issuperset(types):
         of = max(types, key=WIDENED.index).postgres
     nullable = one.nullable or other.nullable

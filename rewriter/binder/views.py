@@ -22,9 +22,9 @@ from rewriter.binder.rejections import refuse_limited
 from rewriter.binder.subquery_source import derived_source
 from rewriter.ir.relation import UNIT, Field, Relation, RowSubquery, is_inner_unit, is_unit, leaf
 from rewriter.ir.trees import walk
-from rewriter.policy import Table, TableName
+from rewriter.policy import Column, Table, TableName, labels
 from rewriter.refusal import Refusal
-from rewriter.scalar.typecheck import Parameters
+from rewriter.scalar.typecheck import ORDERING, Parameters
 from rewriter.syntax.parse import parse_query
 
 Find = Callable[[tuple[str, ...]], TableName | None]
@@ -61,12 +61,22 @@ def stored_text(written: str, dialect: str, find: Find) -> str:
     return query.sql("postgres", identify=True, comments=False)
 
 
+def ordered_columns(text: str) -> frozenset[str]:
+    """The names of columns in comparisons that depend on the order of values, in a view's text.
+
+    >>> sorted(ordered_columns("SELECT a FROM t WHERE a > 'x' AND b BETWEEN 1 AND c AND d = 2"))
+    ['a', 'b', 'c']
+    """
+    tree = parse_query(text)
+    return frozenset(column.name for part in walk(tree, *ORDERING) for column in walk(part, exp.Column))
+
+
 _TEXTS = frozenset({exp.DType.USERDEFINED, *exp.DataType.TEXT_TYPES})
 
 
 def _says_text(cast: exp.Cast) -> bool:
-    """Whether constants are cast to texts, or to values of enumerations, which are texts to analysts: they are of the
-    type that they are compared with anyhow."""
+    """Whether constants are cast to texts or to values of enumerated types: they are of the type that they are compared
+    with anyhow."""
     value, of = cast.this.unnest(), cast.to
     if isinstance(value, exp.Array) and of.this == exp.DType.ARRAY and of.expressions:
         return of.expressions[0].this in _TEXTS and all(element.is_string for element in value.expressions)
@@ -115,12 +125,18 @@ def view_query(view: Table) -> exp.Query:
     return tree
 
 
+def _enumerated(column: Column, view: Table) -> Column:
+    """A column of a view, whose enumerated type its text may not tell: `stored_text` has constants without types."""
+    of = next(c.type for c in view.columns if c.name == column.name)
+    return column if labels(of) is None else replace(column, type=of)
+
+
 def view_rows(relation: Relation, view: Table, alias: str, parameters: Parameters) -> Relation:
     """The rows of a view's query as one source, with those of its columns that the view shows; PV014 for a LIMIT."""
     refuse_limited(relation)
     fields = [field for field in relation.fields if view.column(field.name) is not None]
     own = [f for f in fields if not is_inner_unit(f.value, relation)]
-    columns = [row_column(f.name, f.value, relation, parameters) for f in own]
+    columns = [_enumerated(row_column(f.name, f.value, relation, parameters), view) for f in own]
     source = derived_source(
         alias,
         RowSubquery(relation, tuple(own)),

@@ -19,7 +19,9 @@ from rewriter.effort import spend
 from rewriter.ir.relation import Relation, conjuncts, leaf_of
 from rewriter.ir.trees import cast, copied, walk
 from rewriter.ir.types import CASTS, ZONELESS, Type, type_named
+from rewriter.policy import labels
 from rewriter.scalar.functions import BY_TYPE
+from rewriter.scalar.typecheck import ORDERING
 
 TURNED: dict[type[exp.Expr], type[exp.Binary]] = {
     exp.EQ: exp.EQ,
@@ -179,7 +181,8 @@ def _typed(node: exp.Expr, relation: Relation | None) -> exp.Expr:
         return node
     if isinstance(node, exp.Cast):
         text = CASTS.get(node.to.this) is Type.TEXT and not node.to.expressions
-        return node.this if text and _column_type(node.this, relation) is Type.TEXT else node
+        same = text and _column_type(node.this, relation) is Type.TEXT
+        return node.this if same and not _orders_texts(node, relation) else node
     if isinstance(node, (exp.Predicate, exp.In)):
         of = _column_type(node.this, relation)
         if of in ZONELESS:
@@ -199,9 +202,21 @@ def _as_time(side: exp.Expr, of: Type) -> exp.Expr | None:
     return None
 
 
+def _orders_texts(node: exp.Expr, relation: Relation) -> bool:
+    """Whether the order of enumerated values as texts is asked for, which is not their own."""
+    above = node.parent
+    while isinstance(above, exp.Paren):
+        above = above.parent
+    return type(above) in ORDERING and labels(_type_name(node.this, relation)) is not None
+
+
+def _type_name(node: exp.Expr, relation: Relation) -> str:
+    return relation.source(node.table).column(node.name).type if isinstance(node, exp.Column) else ""
+
+
 def _column_type(node: exp.Expr, relation: Relation) -> Type:
-    name = relation.source(node.table).column(node.name).type if isinstance(node, exp.Column) else ""
-    return Type.OTHER if "(" in name else type_named(name)
+    name = _type_name(node, relation)
+    return Type.OTHER if "(" in name and labels(name) is None else type_named(name)
 
 
 def _negated(node: exp.Expr, relation: Relation | None) -> exp.Expr:

@@ -61,7 +61,7 @@ from rewriter.ir.trees import (
 from rewriter.ir.types import INTEGERS, Type, type_named
 from rewriter.logical.plan import AggregateNode
 from rewriter.plan import Cells, CellTexts, HistogramQuery, UniqueKey
-from rewriter.policy import Column, Hop, Policy, Table, TableName
+from rewriter.policy import Column, Hop, Policy, Table, TableName, front_name
 from rewriter.scalar.typecheck import Parameters, check, check_order, type_of
 
 Scanned = tuple[tuple[str, str, str, str], ...]
@@ -168,7 +168,7 @@ def types_query(node: AggregateNode, parameters: Parameters, sent: int) -> str:
         crossed(query, _front_source(source))
     for found in walk(query, exp.Parameter) if len(parameters) > sent else ():
         if int(found.name) > sent:
-            found.replace(exp.var(f"NULL::{parameters[int(found.name) - 1].type}"))
+            found.replace(exp.var(f"NULL::{front_name(parameters[int(found.name) - 1].type)}"))
     return sql_text(query, "postgres")
 
 

@@ -37,7 +37,8 @@ from rewriter.ir.types import AMBIGUOUS, FLOATS, INTEGERS, NUMBERS, WIDENED, Typ
 from rewriter.policy import Column
 from rewriter.scalar.aggregates import AGGREGATES
 from rewriter.scalar.array_literal import elements
-from rewriter.scalar.typecheck import check_extreme, check_order, type_of
+from rewriter.scalar.enum_order import label_at, place_of
+from rewriter.scalar.typecheck import Types, check_extreme, check_order, type_of
 
 LARGEST = "1e15"
 """Decimals of 38 digits, ten of them behind the point, add up 10^13 values of this size."""
@@ -189,8 +190,8 @@ def _window(emitter: Context, window: exp.Expr, relation: Relation) -> exp.Expr:
 def _ordered(emitter: Context, item: exp.Expr, relation: Relation) -> exp.Expr:
     value = emitter.written(item.this, relation)
     found = type_of(item.this, relation, emitter.parameters)
-    copy = copied(item)
-    copy.set("this", emitter.dialect.ordered(value, found))
+    copy, of = copied(item), Types(relation, emitter.parameters).enum(item.this)
+    copy.set("this", emitter.dialect.ordered(value, found) if of is None else place_of(value, of, item))
     return copy
 
 
@@ -221,6 +222,9 @@ def _aggregate(emitter: Context, call: exp.Expr, relation: Relation, over: Over 
     if isinstance(call, (exp.Count, exp.LogicalAnd, exp.LogicalOr)):
         return made(type(call), value)
     if isinstance(call, (exp.Min, exp.Max)):
+        of = Types(relation, emitter.parameters).enum(argument)
+        if of is not None:
+            return label_at(made(type(call), place_of(value, of, call)), of)
         return made(type(call), emitter.dialect.key(value, found) if found in FLOATS else value)
     if isinstance(call, (exp.Sum, exp.Avg)):
         few = found not in INTEGERS and _few_digits(emitter, argument, relation)

@@ -12,6 +12,8 @@ from typing import Any, TypeVar, overload
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 
+from rewriter.policy import front_name
+
 Node = TypeVar("Node", bound=exp.Expr)
 _PLAIN = Dialect()
 
@@ -338,4 +340,4 @@ def data_type(text: str, dialect: str = "") -> exp.DataType:
 
 @lru_cache(1000)
 def _type(text: str, dialect: str = "") -> exp.DataType:
-    return exp.DataType.build(text, dialect=dialect or None, udt=True)
+    return exp.DataType.build(front_name(text), dialect=dialect or None, udt=True)

@@ -124,13 +124,16 @@ _SIZED = re.compile(r"character varying\((\d+)\)")
 
 @lru_cache(maxsize=1000)
 def type_named(name: str) -> Type:
-    """The type that format_type prints as `name`, whatever its size.
+    """The type that format_type prints as `name`, whatever its size. Values of an enumerated type are texts, whose
+    order is `labels`.
 
     >>> type_named("character varying(20)"), type_named("bigint[]"), type_named("inet"), type_named("xml")
     (<Type.TEXT: ...>, <Type.INT8_ARRAY: ...>, <Type.BRIEF: ...>, <Type.OTHER: ...>)
     """
     if name.endswith("[]"):
         return type_named(name[:-2]).array
+    if name.startswith("enum "):
+        return Type.TEXT
     head, _, rest = name.partition("(")
     return _NAMES.get((head.strip() + rest.partition(")")[2]).strip(), Type.OTHER)
 

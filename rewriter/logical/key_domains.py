@@ -43,14 +43,14 @@ from rewriter.ir.trees import (
 from rewriter.ir.trees import column as column_of
 from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
 from rewriter.plan import Cell, Factor, Product
-from rewriter.policy import Column, Policy
+from rewriter.policy import Column, Policy, labels
 from rewriter.refusal import Refusal
 from rewriter.scalar import time_zones
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.function_checks import constant_text, plain_pattern
 from rewriter.scalar.functions import BY_TYPE, LOGICAL
 from rewriter.scalar.parameter_literal import with_constants
-from rewriter.scalar.typecheck import Parameters, type_of
+from rewriter.scalar.typecheck import Parameters, Types, type_of
 
 MAX_CELLS = 1_000_000
 MOST_PERIODS = 5 * MAX_CELLS
@@ -130,7 +130,7 @@ def domain_queries(
     if not all(type_of(k, relation, parameters).enumerable for k in keys):
         return None
     dimensions = _Dimensions(relation, policy, parameters)
-    images = [dimensions.image(k) for k in keys]
+    images = [dimensions.label(k) for k in keys]
     if any(i is None for i in images):
         return None
     if narrowed:
@@ -230,6 +230,12 @@ class _Dimensions:
         if text is not None:
             found.set("expression", exp.Literal.string(plain_pattern(text, escape or "\\")))
         return found if like is inner else not_(paren(found))
+
+    def label(self, key: exp.Expr) -> exp.Expr | None:
+        """The image of a key; of an enumerated type its text, whose order does not depend on others."""
+        image = self.image(key)
+        enumerated = Types(self.relation, self.parameters).enum(key) is not None
+        return cast(image, "TEXT") if image is not None and enumerated else image
 
     def from_items(self) -> dict[str, exp.Expr]:
         """The FROM items by name, the series of timestamps with the finest grain that their uses need."""
@@ -498,7 +504,13 @@ class _Dimensions:
             scan = exp.Table(
                 this=exp.to_identifier(name, quoted=True), db=exp.to_identifier(schema, quoted=True)
             )
-            present = exp.not_(value.copy().is_(exp.null()))
+            listed = labels(column.type)
+            if listed is None:
+                present: exp.Expr = exp.not_(value.copy().is_(exp.null()))
+            else:
+                # No other text is a value of the type.
+                texts: list[exp.Expr] = [exp.Literal.string(label) for label in listed]
+                present = exp.In(this=cast(value.copy(), "TEXT"), expressions=texts)
             return select(value, source=scan).distinct(copy=False).where(present, copy=False)
         if column.range is None and type_named(column.type) is Type.BOOL:
             return select("*", source=_values([exp.true(), exp.false()]))

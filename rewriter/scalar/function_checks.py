@@ -47,11 +47,13 @@ FRACTION = "of a number with a fraction to text"
 UNREAD = "with a pattern beyond characters, sets, ( ) | . ^ $ * + ? and {m,n}"
 UNSETTLED = "with groups or several repeated characters or sets"
 UNSETTLED_PART = "with alternatives, several groups, or several repeated characters or sets"
+UNORDERED = "of an enumerated type"
 HINTS = {
     UNSETTLED: "Repeat one of them, or let the pattern reach the end of the text by $.",
     UNSETTLED_PART: "Repeat one of them, or let a character follow that what is repeated cannot be, as s?: does.",
     NOT_DOUBLE: "Cast its argument to double precision.",
     NOT_TEXT: "Cast numbers to integer and truth values to text, and show times by to_char.",
+    UNORDERED: "Compare two values, or a column and a label, by <, <=, > or >=; or CAST both to text.",
     FRACTION: "Cast the number to integer first, or show it as a text on the released rows.",
 }
 """What to write where a call is refused for a reason; for other reasons there is nothing to write in its place."""

@@ -13,11 +13,12 @@ from rewriter.ir.parameter import Parameters as Parameters
 from rewriter.ir.relation import UNIT, Relation, leaf_of
 from rewriter.ir.trees import walk
 from rewriter.ir.types import CASTS, DATED, SPAN, TEXTUAL, UNCOMPARED, UNTOLD, Type, common, type_named
+from rewriter.policy import labels
 from rewriter.refusal import Refusal
 from rewriter.scalar import time_zones
 from rewriter.scalar.aggregates import AGGREGATES, argument
 from rewriter.scalar.array_literal import elements
-from rewriter.scalar.function_checks import not_allowed
+from rewriter.scalar.function_checks import UNORDERED, not_allowed
 from rewriter.scalar.functions import BY_TYPE, CHECKED, COMPARISONS, LOGICAL, check_function
 from rewriter.scalar.interval import measured
 from rewriter.syntax.allowlist import position
@@ -40,6 +41,8 @@ others, but only where a row reaches it: the error would reveal that there is on
 
 WHOLE = re.compile(r"-?\d{1,28}(\.\d+)?")
 """Exact numbers that fit the exact type of every engine."""
+ORDERING = frozenset({exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.Greatest, exp.Least})
+"""What depends on the order of values."""
 UNREAD = frozenset({Type.JSON_ARRAY, Type.OTHER_ARRAY})
 """PostgreSQL finds out only when two values meet that such elements cannot be compared."""
 MOST_DIGITS = 38
@@ -89,6 +92,25 @@ class Types:
             return function.result(node, self.of)
         return common([self.of(part) for part in function.parts(node)])
 
+    def enum(self, node: exp.Expr) -> str | None:
+        """The enumerated type of an expression, which is a text otherwise, as `Column.type` has it; None without."""
+        spend()
+        if isinstance(node, exp.Column):
+            alias, name = leaf_of(node)
+            source = next((s for s in self.relation.sources if s.alias == alias), None)
+            of = "" if source is None else source.column(name).type
+            return None if labels(of) is None else of
+        if isinstance(node, exp.Parameter):
+            known = self.parameters[int(node.name) - 1 : int(node.name)]
+            return next((one.type for one in known if labels(one.type) is not None), None)
+        if isinstance(node, exp.Paren):
+            return self.enum(node.this)
+        aggregate, function = AGGREGATES.get(type(node)), BY_TYPE.get(type(node))
+        if aggregate is not None:
+            return self.enum(argument(node)) if aggregate.result is None else None
+        parts = [] if function is None else function.parts(node)
+        return next(filter(None, map(self.enum, parts)), None)
+
 
 def type_of(node: exp.Expr, relation: Relation, parameters: Parameters) -> Type:
     """The type of a base-form expression."""
@@ -120,6 +142,8 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
                 raise _unreadable(part)
             if isinstance(part, (exp.Greatest, exp.Least)):
                 _check_order(values, types, part)
+        if type(part) in ORDERING and any(map(types.enum, operands(part))):
+            raise not_allowed(part, UNORDERED)
         if isinstance(part, exp.Column) and types.of(part) in UNREAD:
             raise not_allowed(part, "of this type")
         if _typed(part) and not _held(part, types):

@@ -50,13 +50,11 @@ REDUCED = """
 DROP VIEW app.active_users;
 DROP FUNCTION app.add1;
 DROP INDEX app.events_user_ts;
-ALTER TABLE app.users DROP email, ALTER mood TYPE text, ALTER signup DROP DEFAULT, DROP CONSTRAINT users_age_check;
-DROP TYPE app.mood;
+ALTER TABLE app.users DROP email, ALTER signup DROP DEFAULT, DROP CONSTRAINT users_age_check;
 ALTER TABLE app.articles ALTER article_id DROP DEFAULT;
 DROP SEQUENCE app.articles_article_id_seq;
 """
-"""Leaves what the policy shows: no view, function, sequence, default, plain index, check or hidden column; enumerated
-types are texts."""
+"""Leaves what the policy shows: no view, function, sequence, default, plain index, check or hidden column."""
 REASONS = {
     "grantee": "analysts have their privileges from a group",
     "client_encoding must be UTF8": "statements are UTF-8",

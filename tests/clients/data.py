@@ -34,6 +34,7 @@ country = {{ domain = ["DE", "FR", "IN", "US"] }}
 age = {{ range = [18, 97] }}
 balance = {{ bounds = [0, 1000], scale = 2 }}
 email = {{ hidden = true }}
+mood = {{ domain_from = "type", nullable = true }}
 
 [tables."app.events"]
 privacy_unit = "user_id"
@@ -47,12 +48,16 @@ article_id = {{ domain_from = "app.articles.article_id" }}
 
 [tables."app.typed"]
 privacy_unit = "user_id"
+[tables."app.typed".columns]
+e = {{ domain_from = "type", nullable = true }}
 
 [tables."app.articles"]
 public = true
 
 [tables."app.samples"]
 public = true
+[tables."app.samples".columns]
+e = {{ domain_from = "type" }}
 """
 
 

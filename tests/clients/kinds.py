@@ -59,6 +59,6 @@ KINDS = (
     Kind("ba", "bytea", "BLOB", "bytea", ("\\x00ff27", "\\x")),
     Kind("ai", "integer[]", "INTEGER[]", "integer[]", ("{1,NULL,3}", "{}")),
     Kind("ta", "text[]", "VARCHAR[]", "text[]", ('{"a b",NULL,"\\"q\\"","{}"}', "{x}")),
-    Kind("e", "app.mood", "app.mood", "text", ("sad", "it's ok")),
+    Kind("e", "app.mood", "app.mood", "app.mood", ("sad", "it's ok")),
 )
 MOODS = ("sad", "it's ok", "happy")

@@ -72,9 +72,7 @@ def number(cell: bytes | None, written: int) -> int:
 
 def shown(world: World, kind: Kind) -> str:
     """The type of a column as analysts see it."""
-    if world.backend == "DuckDB":
-        return kind.front
-    return "text" if kind.type == "app.mood" else kind.type
+    return kind.front if world.backend == "DuckDB" else kind.type
 
 
 def compared(world: World, kind: Kind) -> str:

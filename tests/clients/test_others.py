@@ -21,10 +21,7 @@ SENT = [
     if not line.startswith("-- ")
 ]
 REDUCED = (
-    "ALTER TABLE app.users DROP email, ALTER mood TYPE text",
-    "ALTER TABLE app.typed ALTER e TYPE text",
-    "ALTER TABLE app.samples ALTER e TYPE text",
-    "DROP TYPE app.mood",
+    "ALTER TABLE app.users DROP email",
     "CREATE SCHEMA published",
     "ALTER DATABASE dpproxy SET search_path = app, public",
 )

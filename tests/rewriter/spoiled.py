@@ -28,12 +28,13 @@ from rewriter.logical.key_domains import known_cells
 from rewriter.logical.plan import AggregateNode
 from rewriter.logical.split import split_query
 from rewriter.plan import Cells, HistogramQuery
-from rewriter.policy import Column, Policy, Table
+from rewriter.policy import Column, Policy, Table, enumerated
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameter, Parameters
 from tests.rewriter.engine import MANY, texts
 from tests.rewriter.values import VALUES
 
+ENUM = "ENUM('b c', 'a')"
 LETTERS = ("''", "'a'", "repeat('x', 400001)", "repeat('\U0001f600', 275000)", "repeat('a,\"\\', 133333)")
 WHOLE = {
     "smallint": (-(1 << 15), (1 << 15) - 1, 0),
@@ -170,7 +171,7 @@ DUCKDB_VALUES: dict[str, tuple[str, ...]] = {
     "UUID": _typed((f"{'0' * 8}-0000-0000-0000-{'0' * 12}", f"{'f' * 8}-ffff-ffff-ffff-{'f' * 12}"), "UUID"),
     "BLOB": ("''::BLOB", "encode(repeat('x', 500000))", "'\\x00\\xFF'::BLOB"),
     "JSON": ("to_json(repeat('x', 400001))", f"CAST({DEEP} AS JSON)", "'null'::JSON"),
-    "ENUM('a', 'b c')": ("'a'", "'b c'"),
+    ENUM: ("'a'", "'b c'"),
     "INTEGER[]": ("[]", "[2147483647 for i in range(1001)]", "[NULL, -2147483648]"),
     "DECIMAL(38,10)[]": ("[]", f"[{'9' * 28}.5::DECIMAL(38,10), NULL]"),
     "BIGNUM[]": ("[CAST(repeat('9', 50000) AS BIGNUM), NULL]",),
@@ -323,8 +324,11 @@ def odd(values: dict[str, tuple[str, ...]]) -> World:
     native |= {f"c{n}": of for n, of in enumerate(values)}
     columns = []
     for name, of in native.items():
+        if of == ENUM:
+            columns.append(Column(name, enumerated("public", "odd_type", ("b c", "a")), sized=True))
+            continue
         kind = (front_type(of) or of) if duck else "text" if of.startswith("character(") else of
-        columns.append(Column(name, kind, sized=of in ("character(5)", "ENUM('a', 'b c')")))
+        columns.append(Column(name, kind, sized=of == "character(5)"))
     table = Table("public", "odd", tuple(columns), False, ("odd",), privacy_unit="id", max_rows_per_unit=5)
     return World(Policy({("public", "odd"): table}), {"odd": native}, values)
 

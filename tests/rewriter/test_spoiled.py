@@ -17,9 +17,11 @@ from dpproxy.backends.duckdb.adapter import RAISING
 from dpproxy.embedded import server as embedded
 from dpproxy.embedded.binaries import find_binaries
 from dpproxy.embedded.server import Embedded
+from dpproxy.pgwire.identifiers import literal
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.duckdb import DUCKDB
 from rewriter.emit.engines.postgres import POSTGRES
+from rewriter.policy import front_name, labels
 from rewriter.scalar.aggregates import AGGREGATES
 from rewriter.scalar.functions import BY_TYPE, FUNCTIONS
 from rewriter.syntax.postgres_dialect import Reading
@@ -106,7 +108,11 @@ def raised(
     """What an engine raises at the queries of some statements, of which there have to be `least`."""
     front = connect("front")
     for table in world.policy.tables.values():
-        columns = ", ".join(f"{c.name} {c.type}" for c in table.columns)
+        for c in table.columns:
+            if listed := labels(c.type):
+                texts = ", ".join(map(literal, listed))
+                front.execute(f"CREATE TYPE {front_name(c.type)} AS ENUM ({texts})".encode())
+        columns = ", ".join(f"{c.name} {front_name(c.type)}" for c in table.columns)
         front.execute(f"CREATE TABLE {table.name} ({columns})".encode())
     if dialect is POSTGRES:
         back = connect("back")

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, BackendUnavailable, ForeignKey
-from rewriter.policy import TableName
+from rewriter.policy import TableName, enumerated
 
 _TYPES = {
     "BOOLEAN": "boolean",
@@ -46,6 +46,8 @@ _TYPES = {
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 _LIST = re.compile(r"(.+)\[\d*\]\Z", re.DOTALL)
 _TOKENS = re.compile(r'"(?:[^"]|"")*"' r"|'(?:[^']|'')*'" r"""|[(),]|[^\s"'(),]+""")
+_NAME_BYTES = 63
+"""The longest name or label that PostgreSQL has."""
 _BYTEWISE = ("C", "POSIX", "BINARY")
 _CONVERTED = ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 """Types that are read as a TIMESTAMP, which makes one value of several: no key of them is a key of what is read."""
@@ -54,13 +56,11 @@ _CONVERTED = ("TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS")
 def front_type(native: str) -> str | None:
     """The front's type for a DuckDB type, as format_type prints it; None where PostgreSQL has none.
 
-    >>> [front_type(t) for t in ("HUGEINT", "DECIMAL(9,2)", "INTEGER[3]", "STRUCT(x INTEGER)", "ENUM('a')")]
-    ['numeric(39,0)', 'numeric(9,2)', 'integer[]', None, 'text']
+    >>> [front_type(t) for t in ("HUGEINT", "DECIMAL(9,2)", "INTEGER[3]", "STRUCT(x INTEGER)", "ENUM('a')[]")]
+    ['numeric(39,0)', 'numeric(9,2)', 'integer[]', None, None]
     """
     if native in _TYPES:
         return _TYPES[native]
-    if native.startswith("ENUM("):
-        return "text"
     if decimal := _DECIMAL.match(native):
         return f"numeric({decimal[1]},{decimal[2]})"
     element = _LIST.match(native)
@@ -73,7 +73,7 @@ def read_schema(cursor: duckdb.DuckDBPyConnection) -> BackendSchema:
 
     Raises BackendUnavailable where two tables would get one name.
     """
-    columns = _columns(cursor)
+    columns = _with_enums(cursor, _columns(cursor))
     keys = _keys(cursor)
     tables = {}
     for database, schema, name, comment in _rows(
@@ -177,9 +177,9 @@ def _columns(cursor: duckdb.DuckDBPyConnection) -> dict[TableName, list[BackendC
 
 def _column(cursor: duckdb.DuckDBPyConnection, name: str, native: str) -> BackendColumn:
     """A column of a type. ENUM (SELECT ...) and tables from data frames with categories take its values from rows."""
-    values = _enum_values(cursor, native) if native.startswith("ENUM(") else None
-    listed = values is not None
-    return BackendColumn(name, front_type(native), native, values=values, copied=listed, sized=listed)
+    if not native.startswith("ENUM(") or native.endswith("]"):
+        return BackendColumn(name, front_type(native), native)
+    return BackendColumn(name, "text", native, values=_enum_values(cursor, native), copied=True, sized=True)
 
 
 def described(cursor: duckdb.DuckDBPyConnection, name: str, query: str) -> BackendColumn:
@@ -234,6 +234,38 @@ def _said(written: str) -> Iterator[tuple[str, str, str]]:
         else:
             yield name, before, token
         before = token
+
+
+def _with_enums(
+    cursor: duckdb.DuckDBPyConnection, columns: Mapping[TableName, list[BackendColumn]]
+) -> Mapping[TableName, list[BackendColumn]]:
+    """The columns with the names of their enumerated types: one for each list of labels, since DuckDB compares columns
+    of equal ones. A type without a name is called as the first column that has it."""
+    names = {
+        tuple(listed): (_front_schema(schema), name)
+        for schema, name, listed in _rows(
+            cursor,
+            "SELECT schema_name, type_name, labels FROM duckdb_types() "
+            "WHERE labels IS NOT NULL AND NOT internal AND database_name = current_database() ORDER BY ALL DESC",
+        )
+    }
+    called: dict[tuple[str, ...], str | None] = {}
+    taken = {*columns}
+    for (where, table), listed in sorted(columns.items()):
+        for column in listed:
+            if column.values is not None and column.values not in called:
+                schema, name = names.get(column.values, (where, f"{table}_{column.name}"))
+                while (schema, name) in taken:
+                    name += "_"
+                taken.add((schema, name))
+                held = all(
+                    len(word.encode()) <= _NAME_BYTES and "\0" not in word for word in (name, *column.values)
+                )
+                called[column.values] = enumerated(schema, name, column.values) if held else None
+    return {
+        table: [c if c.values is None else replace(c, enum=called[c.values]) for c in listed]
+        for table, listed in columns.items()
+    }
 
 
 def _enum_values(cursor: duckdb.DuckDBPyConnection, native: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import psycopg
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, ForeignKey
 from rewriter.emit.engines.base import LONGEST_COMPUTED
 from rewriter.plan import UniqueKey
-from rewriter.policy import TableName
+from rewriter.policy import TableName, enumerated
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 _SHOWN = {
@@ -81,11 +81,11 @@ SELECT a.attrelid::bigint, a.attname, pg_catalog.format_type(a.atttypid, a.attty
         WHERE c.oid = a.attrelid AND c.relkind = 'r'),
     CASE WHEN t.typtype = 'e' THEN pg_catalog.to_json(ARRAY(
         SELECT e.enumlabel::text FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)) END,
-    pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated = 'v', t.typtype = 'e',
+    pg_catalog.col_description(a.attrelid, a.attnum), a.attgenerated = 'v', n.nspname, t.typname,
     EXISTS (SELECT FROM pg_catalog.pg_collation AS l WHERE l.oid = a.attcollation AND NOT l.collisdeterministic),
     b.type IN (SELECT oid FROM citext)
 FROM pg_catalog.pg_attribute AS a JOIN base AS b ON b.oid = a.atttypid
-JOIN pg_catalog.pg_type AS t ON t.oid = b.type
+JOIN pg_catalog.pg_type AS t ON t.oid = b.type JOIN pg_catalog.pg_namespace AS n ON n.oid = t.typnamespace
 WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attrelid = $1
     AND pg_catalog.has_column_privilege(a.attrelid, a.attnum, 'SELECT')
 ORDER BY a.attnum
@@ -161,8 +161,9 @@ SELECT NULL, $3, pg_catalog.format_type($1::oid, $2::int4),
     pg_catalog.format_type(b.type, CASE WHEN b.oid = b.type THEN $2::int4 ELSE b.typmod END), true,
     CASE WHEN t.typtype = 'e' THEN pg_catalog.to_json(ARRAY(
         SELECT e.enumlabel::text FROM pg_catalog.pg_enum AS e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)) END,
-    NULL, false, t.typtype = 'e', false, b.type IN (SELECT oid FROM citext)
-FROM base AS b JOIN pg_catalog.pg_type AS t ON t.oid = b.type WHERE b.oid = $1::oid
+    NULL, false, n.nspname, t.typname, false, b.type IN (SELECT oid FROM citext)
+FROM base AS b JOIN pg_catalog.pg_type AS t ON t.oid = b.type
+JOIN pg_catalog.pg_namespace AS n ON n.oid = t.typnamespace WHERE b.oid = $1::oid
 """
 """As _COLUMNS, of a type that no column has."""
 _OTHERS = """
@@ -172,14 +173,12 @@ SELECT DISTINCT proname FROM pg_catalog.pg_proc WHERE pg_catalog.lower(proname::
 """A stable function of somebody's own may read tables; those of PostgreSQL itself depend on time and settings."""
 
 
-def front_type(base: str, enumerated: bool) -> str | None:
+def front_type(base: str) -> str | None:
     """The front's type for a PostgreSQL type without domains around it; None where it has none there.
 
-    >>> [front_type(t, False) for t in ("numeric(9,2)", "character(3)", "bigint[]", "inet", "integer[][]")]
+    >>> [front_type(t) for t in ("numeric(9,2)", "character(3)", "bigint[]", "inet", "integer[][]")]
     ['numeric(9,2)', 'text', 'bigint[]', None, None]
     """
-    if enumerated:
-        return "text"
     element, array, _ = base.partition("[]")
     if element.startswith("character(") or element == "character":
         element = "text"
@@ -248,20 +247,21 @@ def keeps_unique(connection: Connection, keys: frozenset[UniqueKey]) -> bool:
 
 
 def _column(row: tuple[Any, ...]) -> BackendColumn:
-    _, name, native, base, nullable, values, comment, computed, enumerated, folds, caseless = row
-    shown = "text" if _true(caseless) else base
-    kind = None if _true(computed) else front_type(shown, _true(enumerated))
+    _, name, native, base, nullable, values, comment, computed, schema, type_name, folds, caseless = row
     listed = None if values is None else tuple(_list(values))
+    kind = front_type("text" if _true(caseless) else base)
+    if listed is not None:
+        kind = enumerated(schema, type_name, listed)
     return BackendColumn(
         name,
-        kind,
+        None if _true(computed) else kind,
         native,
         _true(nullable),
         listed,
         comment,
         _true(folds),
         _true(caseless),
-        sized=_true(enumerated) or _is_short(base),
+        sized=listed is not None or _is_short(base),
     )
 
 

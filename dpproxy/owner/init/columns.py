@@ -11,7 +11,7 @@ from dpproxy.config.values import base, comparable
 from dpproxy.owner.init.names import called_as, in_a_role
 from dpproxy.owner.init.units import Layout, Place, Way, shown, single_key
 from dpproxy.owner.people import KEY_WORDS, other_people, singular, words
-from rewriter.policy import TableName
+from rewriter.policy import TableName, shown_type
 
 _CONTACT = {
     *(
@@ -254,7 +254,7 @@ def _holds_unit(way: Way, plan: Layout) -> bool:
 def _open_entry(
     schema: BackendSchema, table: BackendTable, column: BackendColumn, plan: Layout
 ) -> ColumnSetting:
-    kind = str(column.type)
+    kind = shown_type(str(column.type))
     nullable = ", nullable = true" if column.nullable else ""
     refers = _dimension(schema, table, column, plan)
     if refers is not None and _lists(schema.tables[refers.table], refers.column, column):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from math import inf
 
@@ -23,7 +24,7 @@ from rewriter.emit.engines.parts import (
 )
 from rewriter.ir.trees import and_, case, cast, coalesce, column, copied, func, or_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, SPAN, UNTOLD, Type, longest, type_named
-from rewriter.policy import Column
+from rewriter.policy import Column, labels
 from rewriter.scalar import float_guards
 
 LARGEST = "1e38"
@@ -114,7 +115,8 @@ class Postgres(Engine):
         return number(2) * _bytes(element) if of in (Type.TEXT, Type.BYTEA) else None
 
     def listed(self, columns: Sequence[Column], texts: Sequence[Sequence[str | None]]) -> exp.Select:
-        return in_postgres(columns, texts)
+        # Enumerated values are texts here: the front's types are not the backend's.
+        return in_postgres([c if labels(c.type) is None else replace(c, type="text") for c in columns], texts)
 
     def cell(self, value: exp.Expr, of: Type) -> exp.Expr:
         if of in INTEGERS:

@@ -25,7 +25,7 @@ from dpproxy.backends.base import (
 )
 from dpproxy.backends.duckdb.adapter import DuckDBBackend
 from rewriter.plan import HistogramQuery
-from rewriter.policy import Column, Table
+from rewriter.policy import Column, Table, enumerated
 from tests.dpproxy.postgres_data import databases
 from tests.spark_server import owner, url, with_spark
 
@@ -152,7 +152,10 @@ def test_schema(backend: Backend) -> None:
     )
     size = items.column("size")
     assert size is not None
-    assert (size.type, size.values) == ("text", ("small", "it's large"))
+    labels = ("small", "it's large")
+    named = enumerated("public", "size", labels)
+    in_front = ("text", named) if isinstance(backend, DuckDBBackend) else (named, None)
+    assert (size.type, size.enum, size.values) == (*in_front, labels)
     assert size.copied is isinstance(backend, DuckDBBackend)
     seen = tables["app", "visits"].column("seen")
     assert seen is not None

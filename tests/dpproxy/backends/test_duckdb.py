@@ -97,6 +97,8 @@ TYPES = [
     ("TIMESTAMP_NS", "timestamp without time zone"),
     ("TIMESTAMPTZ", "timestamp with time zone"),
     ("ENUM ('a', 'b')", "text"),
+    ("ENUM ('a', 'b')[]", None),
+    ("ENUM ('a', 'b')[2]", None),
     ("INTEGER[]", "integer[]"),
     ("VARCHAR[3]", "text[]"),
     ("STRUCT(x INTEGER)", None),

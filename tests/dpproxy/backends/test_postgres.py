@@ -17,6 +17,7 @@ from dpproxy.config.sections import ConfigError, load
 from dpproxy.deployment.service import Service, configured
 from dpproxy.server.local_client import ClientError
 from rewriter.plan import HistogramQuery
+from rewriter.policy import enumerated
 from tests.dpproxy.postgres_data import Databases, databases
 
 pytestmark = pytest.mark.service
@@ -76,7 +77,7 @@ TYPES = [
     ("text[]", "text[]"),
     ("positive", "integer"),
     ("shorter", "numeric(4,1)"),
-    ("mood", "text"),
+    ("mood", enumerated("public", "mood", ["sad", "ok"])),
     ("mood[]", None),
     ("inet", None),
     ("money", None),

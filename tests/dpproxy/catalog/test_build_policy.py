@@ -11,11 +11,12 @@ from dpproxy.backends.base import BackendSchema
 from dpproxy.catalog.build_policy import build_policy, open_backend, policy_warnings, unit_name, unit_words
 from dpproxy.config.sections import ConfigError, load
 from rewriter.ir.relation import unit_column
-from rewriter.policy import Column, Hop
+from rewriter.policy import Column, Hop, enumerated
 from tests.dpproxy import shop
 
 USERS, PRODUCTS, ORDERS = ("public", "users"), ("public", "products"), ("public", "orders")
 ITEMS, VISITS = ("public", "items"), ("app", "visits")
+SIZE = enumerated("public", "size", ("small", "it's large"))
 
 
 def test_the_policy_of_the_shop(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_a_path_of_several_hops(tmp_path: Path) -> None:
     assert items.column("product_id") == Column(
         "product_id", "integer", domain_from=(PRODUCTS, "product_id"), nullable=False
     )
-    assert items.column("size") == Column("size", "text", domain=("small", "it's large"), sized=True)
+    assert items.column("size") == Column("size", SIZE, domain=("small", "it's large"), sized=True)
     assert items.column("extra") is None
     assert (visits.privacy_unit, visits.path) == ("visitor", (Hop("visitor", USERS, "user_id"),))
     assert visits.backend_name == ("app", "visits")
@@ -64,11 +65,12 @@ def test_values_of_a_duckdb_enumeration_are_known_by_the_owners_word(tmp_path: P
     """CREATE TYPE ... AS ENUM (SELECT ...) takes them from rows: they may be what people wrote."""
     said = 'size = { domain_from = "type", nullable = true }'
     shop.make(tmp_path)
-    for entry, domain in ((said, ("small", "it's large")), ("size = {}", None), ("", None)):
+    known = SIZE, ("small", "it's large")
+    for entry, shown in ((said, known), ("size = {}", ("text", None)), ("", ("text", None))):
         file = shop.write(tmp_path, shop.POLICY.replace(said, entry))
         column = shop.opened(file)[2].tables[ITEMS].column("size")
         assert column is not None
-        assert (column.domain, column.nullable) == (domain, True)
+        assert (column.type, column.domain, column.nullable) == (*shown, True)
     with pytest.raises(ConfigError, match="is no enumerated type") as caught:
         shop.opened(shop.write(tmp_path, shop.POLICY.replace('"products.product_id" }', '"type" }')))
     assert caught.value.key == "tables.items.columns.product_id.domain_from"

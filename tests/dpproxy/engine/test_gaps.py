@@ -139,7 +139,7 @@ that of a year of days is 19 times a day's. All others of which no notice states
 INTERVALS, CLIPPED, SEVERAL = 3, 0.02, 0.05
 """How many stated intervals a value may be off, and by what share: what clips cut, and what noise may add up to."""
 TEXT, VARCHAR, FIRST_OF_USERS = 25, 1043, 16384
-"""OIDs of types: DuckDB's VARCHAR is text, whatever its length, and enumerated types are shown as texts."""
+"""OIDs of types: DuckDB's VARCHAR is text, whatever its length, and Spark has enumerated types as texts."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dpproxy.owner.overview import answered, changes
 from dpproxy.reporting.rows import RowSet
 from dpproxy.server.local_client import ClientError
 from rewriter.policy import Table
-from tests.dpproxy.hospital import ROWS, SCHEMA, SHOWN_ROWS, SHOWN_SCHEMA
+from tests.dpproxy.hospital import ROWS, SCHEMA, SHOWN_ROWS
 from tests.dpproxy.postgres_data import databases
 
 pytestmark = pytest.mark.service
@@ -72,7 +72,7 @@ def hospital(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospital]:
     folder: Path = tmp_path_factory.mktemp("hospital")
     file = folder / "dpproxy.toml"
     with databases(folder / "server") as server:
-        name, bare = server.make((*SCHEMA, *ROWS)), server.make((*SHOWN_SCHEMA, *ROWS, *SHOWN_ROWS))
+        name, bare = server.make((*SCHEMA, *ROWS)), server.make((*SCHEMA, *ROWS, *SHOWN_ROWS))
         done = CliRunner().invoke(app, ["init", "--backend", server.url(name), "--config", str(file), *SAID])
         assert done.exit_code == 0, done.output
         text = file.read_text()
@@ -335,7 +335,7 @@ def test_answered(hospital: Hospital, ask: Ask, sql: str, within: tuple[float, f
     wider = max(
         [1.0, *(int(rows) / 16 for rows in re.findall(r"(?:at most|about) (\d+) rows", str(said.notices)))]
     )
-    assert (said.columns, said.oids, len(said.rows)) == (true.columns, true.oids, len(true.rows))
+    assert (said.columns, kinds(said), len(said.rows)) == (true.columns, kinds(true), len(true.rows))
     for row, wanted in zip(said.rows, true.rows, strict=True):
         for value, truth, oid in zip(row, wanted, said.oids, strict=True):
             assert near(value, truth, oid, wider * within[0], wider * within[1]), (row, wanted)
@@ -404,6 +404,11 @@ def in_truth(bare: psycopg.Connection, sql: str) -> RowSet:
     )
 
 
+def kinds(answer: RowSet) -> list[int]:
+    """The types of an answer's columns; the hospital's own have another number in each database."""
+    return [min(oid, FIRST_OF_USERS) for oid in answer.oids]
+
+
 def near(value: str | None, truth: str | None, oid: int, share: float, amount: float) -> bool:
     """Whether a number or time is within the error of the true one, in seconds; texts and days are the true ones."""
     if value is None or truth is None or oid not in MEASURED:
@@ -421,6 +426,7 @@ def seconds(text: str) -> float:
     return 86400 * int(days) + 3600 * int(hours) + 60 * int(minutes) + float(rest)
 
 
+FIRST_OF_USERS = 16384
 MEASURED: dict[int, Callable[[str], float]] = {
     20: float,
     23: float,

@@ -102,7 +102,7 @@ def test_the_clone_shows_what_the_policy_shows(front: Front) -> None:
         ("dpproxy.releases", "attributed", text, "YES"),
         ("public.items", "order_id", bigint, "YES"),
         ("public.items", "product_id", integer, "YES"),
-        ("public.items", "size", text, "YES"),
+        ("public.items", "size", "USER-DEFINED", "YES"),
         ("public.items", "price", numeric, "YES"),
         ("public.orders", "order_id", bigint, "NO"),
         ("public.orders", "user_id", bigint, "YES"),
