@@ -338,8 +338,8 @@ def sized(cast: exp.Cast) -> bool:
 
 
 _CAST = FOLDED | PLAIN | kinds(*LISTED)
-_FOLDABLE = (FOLDED | kinds(exp.Func)) - kinds(*_LISTS, exp.If)
-"""Without what is only a part of an expression, such as a branch of CASE."""
+_FOLDABLE = (FOLDED | kinds(exp.Func)) - kinds(*_LISTS, exp.If, exp.DataType)
+"""Without what is only a part of an expression, such as a branch of CASE or the type of a cast."""
 _READING = (exp.Column, exp.Query, exp.Star, exp.AggFunc, exp.Window)
 """What reads rows."""
 _MATCHES = (exp.Like, exp.ILike, exp.RegexpLike, exp.RegexpILike)

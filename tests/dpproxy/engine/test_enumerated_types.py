@@ -192,6 +192,7 @@ WRONG = (
     ("SELECT count(*) FROM people WHERE lev LIKE 'l%'", "42883"),
     ("SELECT lower(lev) FROM tickets", "42883"),
     ("SELECT count(*) FROM people WHERE greatest(lev, was) = 'low'", "PV020"),
+    ("SELECT count(*) FROM people WHERE ward > (lev::text)::ward", "PV020"),
     # PostgreSQL calls it stable: it reads the catalog.
     ("SELECT count(*) FROM people WHERE lev = ANY (enum_range('medium'::level, NULL))", "PV020"),
     ("SELECT 'sees'::private", "42704"),
