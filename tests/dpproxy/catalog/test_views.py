@@ -67,7 +67,10 @@ def test_columns_may_be_hidden(tmp_path: Path) -> None:
         ("SELECT user_id, strptime(country, '%Y') AS t FROM users", "the view cannot be shown"),
         ("SELECT user_id, birth_year::VARCHAR[1] AS t FROM users WHERE false", "the view cannot be shown"),
         # DuckDB compares an ENUM with a text as texts.
-        ("SELECT price FROM items WHERE size < 'small'", 'it asks for the order of "size", an enumerated type'),
+        (
+            "SELECT price FROM items WHERE size < 'small'",
+            'it asks for the order of "size", an enumerated type',
+        ),
     ],
 )
 def test_views_that_an_analyst_could_not_write(tmp_path: Path, view: str, why: str) -> None:
