@@ -45,10 +45,12 @@ NOT_DOUBLE = "of another type than double precision"
 NOT_TEXT = "on values that are no text"
 FRACTION = "of a number with a fraction to text"
 UNREAD = "with a pattern beyond characters, sets, ( ) | . ^ $ * + ? and {m,n}"
+LOCAL = "with a class such as [[:alpha:]] or \\w, which depends on the locale,"
 UNSETTLED = "with groups or several repeated characters or sets"
 UNSETTLED_PART = "with alternatives, several groups, or several repeated characters or sets"
 UNORDERED = "of an enumerated type"
 HINTS = {
+    LOCAL: "Write the characters that are meant, as [A-Za-z] or [A-Za-zÀ-ÖØ-öø-ÿ]; digits are [0-9].",
     UNSETTLED: "Repeat one of them, or let the pattern reach the end of the text by $.",
     UNSETTLED_PART: "Repeat one of them, or let a character follow that what is repeated cannot be, as s?: does.",
     NOT_DOUBLE: "Cast its argument to double precision.",
@@ -293,7 +295,7 @@ def matched(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
         return "with a pattern that is no constant"
     found = regexp.tokens(text or "x")
     if found is None:
-        return UNREAD
+        return _unread(text)
     if not isinstance(part, exp.RegexpReplace):
         return None
     replacement = constant_text(part.args["replacement"], parameters)
@@ -307,6 +309,10 @@ def matched(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
         return "with the flag g, a replacement and a pattern that is found between characters"
     plain = replacement is not None and "\\" not in replacement and len(replacement) <= LONGEST
     return None if plain else "with this replacement"
+
+
+def _unread(pattern: str) -> str:
+    return LOCAL if re.search(r"\[:|\\[wWsSmMyY]", pattern) else UNREAD
 
 
 def substring(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
@@ -324,7 +330,7 @@ def _extracted(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
         return "with a pattern that is no constant"
     found = regexp.tokens(pattern or "x")
     if found is None:
-        return UNREAD
+        return _unread(pattern)
     return None if regexp.extracts(found) else UNSETTLED_PART
 
 

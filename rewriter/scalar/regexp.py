@@ -1,15 +1,22 @@
-"""Regular expressions that PostgreSQL and RE2 understand alike: a small common part, written without flags."""
+"""Regular expressions that PostgreSQL and RE2 understand alike: a small common part, written without flags.
+
+Of the classes only digits are in it: which characters are letters or blanks depends on the locale of a database and the
+version of its Unicode tables. The other case of a letter is written out.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from rewriter.scalar.letters import lower, upper
 
 _PLAIN = r"[A-Za-z0-9 _\-@:;,/#%&=!\"'<>~`\u00a1-\uffff]"
 _ESCAPED = r"\\[.*+?()\[\]{}|^$\\/\-]|\\d"
-_CLASS = r"\[:(?:alpha|digit|alnum|upper|lower):\]"
-_RANGE = r"[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]"
-_ITEM = rf"{_CLASS}|{_RANGE}|[A-Za-z0-9 _.,:;/@#%&=!+*?()<>]"
+_CLASS = r"\[:digit:\]"
+_RANGE = r"[a-z]-[a-z]|[A-Z]-[A-Z]|[0-9]-[0-9]|[\u00a1-\uffff]-[\u00a1-\uffff]"
+_ITEM = rf"{_CLASS}|{_RANGE}|[A-Za-z0-9 _.,:;/@#%&=!+*?()<>\u00a1-\uffff]"
 _SET = rf"\[\^?(?:-?(?:{_ITEM})+-?|-)\]"
 """A `-` that is no range stands first or last: behind a class or a range, PostgreSQL cannot read it."""
 _ATOM = re.compile(rf"{_SET}|{_ESCAPED}|{_PLAIN}|\.")
@@ -18,6 +25,8 @@ _CHARACTER = re.compile(r"[^.^$\\\[]|\\[^d]")
 _FIXED = re.compile(r"\{(?!0+\})\d+\}")
 MOST = 200
 """Characters of a pattern."""
+WIDEST = 1_000
+"""Characters of a range."""
 MOST_ATOMS = 1_000
 """Atoms of a pattern whose repetitions are written out."""
 MOST_ARCS = 100_000
@@ -61,12 +70,18 @@ def _ordered(times: str) -> bool:
 
 
 def _in_order(written: str) -> bool:
-    return all(len(item) != 3 or item[0] <= item[2] for item in _items(written))
+    return all(1 <= len(_characters(item)) <= WIDEST for item in _items(written))
 
 
 def _items(written: str) -> list[str]:
     """The classes, ranges and characters of a set, without a `-` that stands for itself."""
     return re.findall(_ITEM, written[1:-1].removeprefix("^").removeprefix("-"))
+
+
+def _characters(item: str) -> range:
+    """The code points of a character or range of a set; those of digits for their class."""
+    ends = "09" if item.startswith("[") else item
+    return range(ord(ends[0]), ord(ends[-1]) + 1)
 
 
 @dataclass
@@ -130,7 +145,11 @@ def _too_complex(found: list[str]) -> bool:
 def _colours(found: list[str]) -> int:
     """How many kinds of characters a pattern tells apart: a set has an arc for each."""
     atoms = {part for part in found if _ATOM.fullmatch(part)}
-    return 1 + sum(len(_items(atom)) + 1 if atom.startswith("[") else 1 for atom in atoms)
+    items = (_items(atom) if atom.startswith("[") else [] for atom in atoms)
+    # In letters beyond ASCII capitals and small letters take turns: for either case each is an item of its own.
+    return 1 + sum(
+        1 + sum(1 if one.isascii() else len(_characters(one)) for one in listed) for listed in items
+    )
 
 
 def _inner_anchors(found: list[str]) -> int:
@@ -144,24 +163,38 @@ def _inner_anchors(found: list[str]) -> int:
 
 
 def either_case(found: list[str]) -> str:
-    """The pattern that also matches ASCII letters of the other case.
+    """The pattern that also matches letters of the other case.
 
-    >>> either_case(["a", "[b-d]", "1"])
-    '[aA][b-dB-D]1'
+    >>> either_case(["a", "[b-d]", "é", "[ß-à]", "1"])
+    '[aA][b-dB-D][éÉ][ß-àÀ]1'
     """
     return "".join(_either(part) for part in found)
 
 
 def _either(part: str) -> str:
-    if len(part) == 1 and part.isascii() and part.isalpha():
-        return f"[{part.lower()}{part.upper()}]"
+    if len(part) == 1:
+        cases = dict.fromkeys((lower(part), upper(part)))
+        return part if part in cases and len(cases) == 1 else f"[{''.join(cases)}]"
     if not part.startswith("["):
         return part
     head = "[^" if part.startswith("[^") else "["
-    items = [re.sub("upper|lower", "alpha", item) if item.startswith("[") else item for item in _items(part)]
-    other = [item.swapcase() for item in items if item[0].isalpha()]
+    items = _items(part)
     itself = part.startswith(f"{head}-") or part.endswith("-]")
-    return f"{head}{''.join(items + other)}{'-' * itself}]"
+    inside = {chr(code) for item in items for code in _characters(item)}
+    other = {case(one) for one in inside for case in (lower, upper)} - inside
+    # PostgreSQL has both other cases of a letter such as ǅ in the place of it.
+    kept = [item for item in items if len(item) != 1 or item in (lower(item), upper(item))]
+    return f"{head}{''.join(kept)}{''.join(_ranges(sorted(other)))}{'-' * itself}]"
+
+
+def _ranges(characters: Iterable[str]) -> Iterator[str]:
+    """Characters in order as ranges, where three or more follow each other."""
+    run = ""
+    for one in (*characters, ""):
+        if run and (not one or ord(one) > ord(run[-1]) + 1):
+            yield run if len(run) < 3 else f"{run[0]}-{run[-1]}"
+            run = ""
+        run += one
 
 
 def settled(found: list[str]) -> bool:

@@ -37,7 +37,7 @@ from dpproxy.backends.base import (
     row_query,
 )
 from dpproxy.backends.postgres.schema import described, keeps_unique, others, read_schema, read_views
-from dpproxy.backends.postgres.session import OLDEST, ROOM, UNTIMED, objection, pinned
+from dpproxy.backends.postgres.session import OLDEST, ROOM, UNTIMED, dialect, objection, pinned
 from rewriter.emit.engines.base import Engine
 from rewriter.emit.engines.postgres import POSTGRES
 from rewriter.plan import HistogramQuery, UniqueKey
@@ -104,6 +104,7 @@ class PostgresBackend(PublicCounts):
     def schema(self) -> BackendSchema:
         """Tables, columns, constraints and comments; raises BackendUnavailable."""
         with self._connection() as connection, suppress(psycopg.Error), connection.transaction():
+            self.dialect = dialect(connection)
             return read_schema(connection)
         raise BackendUnavailable(f"{self._place}: its schema could not be read")
 

@@ -6,6 +6,9 @@ from typing import Any
 
 import psycopg
 
+from rewriter.emit.engines.base import Engine
+from rewriter.emit.engines.postgres import SAMPLE, with_letters
+
 OLDEST = 15
 _PINNED = {
     "search_path": "pg_catalog",
@@ -83,6 +86,14 @@ def pinned(seconds: float) -> dict[str, str]:
         "lock_timeout": limit,
         "idle_in_transaction_session_timeout": "0",
     }
+
+
+def dialect(connection: psycopg.Connection[tuple[Any, ...]]) -> Engine:
+    """The engine of a database, by the cases that its locale gives to letters; raises psycopg.Error."""
+    row = connection.execute(
+        b"SELECT pg_catalog.lower(s), pg_catalog.upper(s) FROM (SELECT $1::text) AS x(s)", (SAMPLE,)
+    )
+    return with_letters(*(row.fetchone() or ("", "")))
 
 
 def objection(connection: psycopg.Connection[tuple[Any, ...]]) -> str:

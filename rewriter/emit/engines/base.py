@@ -21,7 +21,16 @@ from typing import Self
 from sqlglot import exp
 
 from rewriter.effort import spend
-from rewriter.emit.engines.parts import Guarded, calendar, dates, divided, number, operation, when
+from rewriter.emit.engines.parts import (
+    Guarded,
+    calendar,
+    dates,
+    divided,
+    number,
+    operation,
+    plain_pattern,
+    when,
+)
 from rewriter.emit.engines.row_expression import called_functions
 from rewriter.ir.relation import Relation, leaf
 from rewriter.ir.texts import fragment, sql_text, with_queries
@@ -557,8 +566,13 @@ class Engine(ABC):
         return exp.Case(ifs=ifs, default=None if default is None else written[-1])
 
     def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
-        value = self.folding(self.write(node.this)) if isinstance(node, exp.ILike) else self.write(node.this)
-        found = type(node)(this=value, expression=self.write(node.expression))
+        value, pattern = self.write(node.this), self.write(node.expression)
+        if isinstance(node, exp.ILike):
+            value = self.folding(value)
+            if escape != "\\" and isinstance(pattern, exp.Literal):
+                # DuckDB looks for the escape in a pattern of small letters.
+                pattern, escape = exp.Literal.string(plain_pattern(pattern.this, escape)), "\\"
+        found = type(node)(this=value, expression=pattern)
         escaped = exp.Escape(this=found, expression=exp.Literal.string(escape))
         return not_(paren(escaped)) if node.args.get("negate") else escaped
 
@@ -998,9 +1012,9 @@ class Engine(ABC):
         return LONGEST_COMPUTED // (len(replacement) + isinstance(node, exp.RegexpReplace))
 
     def tokens(self, node: exp.Expr) -> list[str]:
-        """The parts of a regular expression."""
+        """The parts of a regular expression; the empty one, which is found everywhere, has none."""
         written = node.args["start"] if isinstance(node, exp.Substring) else node.expression
-        return regexp.tokens(constant_text(written, self.parameters) or "x") or []
+        return regexp.tokens(constant_text(written, self.parameters) or "") or []
 
     def pattern(self, node: exp.Expr) -> str:
         found = self.tokens(node)

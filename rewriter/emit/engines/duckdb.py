@@ -280,6 +280,16 @@ class DuckDB(Engine):
     def moment(self, seconds: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="MAKE_TIMESTAMP", expressions=[self.rounded_micros(seconds)])
 
+    def cased(self, node: exp.Expr) -> exp.Expr:
+        cased = super().cased(node)
+        if isinstance(node, exp.Lower):
+            return cased
+        # ß is its own capital in PostgreSQL, where no text has a U+0000.
+        apart = exp.Anonymous(this="CHR", expressions=[number(0)])
+        parts = [cased.this, exp.Literal.string("ß"), apart]
+        cased.set("this", exp.Anonymous(this="REPLACE", expressions=parts))
+        return exp.Anonymous(this="REPLACE", expressions=[cased, copied(apart), exp.Literal.string("ß")])
+
     def pattern(self, node: exp.Expr) -> str:
         return f"(?s){super().pattern(node)}"
 

@@ -25,7 +25,9 @@ from rewriter.emit.engines.parts import (
 from rewriter.ir.trees import and_, case, cast, coalesce, column, copied, func, or_, paren, select
 from rewriter.ir.types import FLOATS, INTEGERS, SPAN, UNTOLD, Type, longest, type_named
 from rewriter.policy import Column, labels
-from rewriter.scalar import float_guards
+from rewriter.refusal import Refusal
+from rewriter.scalar import float_guards, letters
+from rewriter.syntax.allowlist import position
 
 LARGEST = "1e38"
 """Numerics from here on are NULL in arithmetic: products of many could be beyond what a numeric holds."""
@@ -51,6 +53,11 @@ _STAND_INS = {
 
 HELD = "1e28"
 """What the cells' DECIMAL of 38 digits, ten of them behind the point, can hold."""
+
+
+SAMPLE = "".join(map(chr, (*range(32, 0x19B), *range(0x19C, 0x250), *range(0x370, 0x530)))) + " ΑΣ"
+"""Letters of common alphabets. A locale that has other cases has them for some of these: a Turkish i, SS for ß, ς for a
+Σ at the end of a word, or none beyond ASCII."""
 
 
 class Postgres(Engine):
@@ -398,4 +405,40 @@ def _filled(value: exp.Expr, of: Type) -> exp.Expr:
     return coalesce(copied(value), stand_in)
 
 
+class OtherLetters(Postgres):
+    """PostgreSQL in a locale that gives letters other cases than the front's: what the front would make of a cell or a
+    constant is not what is found in rows."""
+
+    partial = True
+
+    def cased(self, node: exp.Expr) -> exp.Expr:
+        raise _refused(f"{type(node).__name__.lower()}()", node)
+
+    def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
+        if isinstance(node, exp.ILike):
+            raise _refused("ILIKE", node)
+        return super().like(node, escape)
+
+
+def _refused(what: str, node: exp.Expr) -> Refusal:
+    return Refusal(
+        "PV020",
+        f"{what} is not supported on this database",
+        detail="The database's locale gives letters other cases than the locale C.UTF-8 does.",
+        hint="Use ~* in place of ILIKE, or let the owner declare a column that lower() or upper() computes.",
+        position=position(node),
+    )
+
+
 POSTGRES = Postgres()
+OTHER_LETTERS = OtherLetters()
+
+
+def with_letters(lowered: str, capitals: str) -> Engine:
+    """The engine of a database that makes these of `SAMPLE`.
+
+    >>> with_letters(SAMPLE, SAMPLE) is OTHER_LETTERS
+    True
+    """
+    cased = ("".join(map(case, SAMPLE)) for case in (letters.lower, letters.upper))
+    return POSTGRES if (lowered, capitals) == tuple(cased) else OTHER_LETTERS

@@ -23,6 +23,7 @@ from rewriter.emit.engines.parts import (
     dates,
     number,
     operation,
+    plain_pattern,
     when,
 )
 from rewriter.ir.relation import UNIT
@@ -30,7 +31,7 @@ from rewriter.ir.trees import alias, and_, case, cast, coalesce, copied, func, n
 from rewriter.ir.types import DATED, FLOATS, INTEGERS, NUMBERS, STAMPS, TEXTUAL, UNTOLD, Type, common
 from rewriter.policy import Column
 from rewriter.refusal import Refusal
-from rewriter.scalar import float_guards
+from rewriter.scalar import float_guards, letters
 from rewriter.scalar.function_checks import constant_text, plain_pattern
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.typecheck import operands
@@ -58,6 +59,8 @@ _MICROS = {
 }
 SECRET, CELLS = "dpproxy_secret", "dpproxy_cells"
 """The views of a session in which the backend binds the secret of the keyed order, and the cells: a0, a1... by row."""
+_IOTAS = "".join(one for one in map(chr, range(0x1F80, 0x2000)) if one.upper() != letters.upper(one) != one)
+"""Greek letters above an iota, whose capital has it as a letter of its own for Java, and at its side for PostgreSQL."""
 _ZONELESS = {exp.DType.TIMESTAMP: exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ: exp.DType.TIMESTAMPLTZ}
 
 
@@ -264,9 +267,28 @@ class Spark(Engine):
         pattern = plain_pattern(constant_text(node.expression, self.parameters) or "", escape)
         if len(re.findall(r"(?<!\\)(?:\\\\)*%", pattern)) > MOST_WILDCARDS:
             raise self.refused(node, f"LIKE with more than {MOST_WILDCARDS} %")
-        found = type(node)(this=self.write(node.this), expression=exp.Literal.string(pattern))
+        value = self.write(node.this)
+        if isinstance(node, exp.ILike):
+            value, pattern = _lowered(value), "".join(map(letters.lower, pattern))
+        found = exp.Like(this=value, expression=exp.Literal.string(pattern))
         escaped = exp.Escape(this=found, expression=exp.Literal.string("\\"))
         return not_(paren(escaped)) if node.args.get("negate") else escaped
+
+    def cased(self, node: exp.Expr) -> exp.Expr:
+        value = self.write(node.this)
+        if isinstance(node, exp.Lower):
+            return _lowered(value)
+        letter = exp.column("c")
+        upper = exp.Upper(this=copied(letter))
+        single = exp.EQ(this=exp.Length(this=copied(upper)), expression=number(1))
+        other = _translated(copied(letter), _IOTAS, "".join(map(letters.upper, _IOTAS)))
+        capital = case((single, upper), otherwise=other)
+        each = exp.Lambda(this=capital, expressions=[copied(letter.this)])
+        split = exp.Anonymous(this="SPLIT", expressions=[copied(value), exp.Literal.string("")])
+        made = exp.Anonymous(this="TRANSFORM", expressions=[split, each])
+        joined = exp.Anonymous(this="ARRAY_JOIN", expressions=[made, exp.Literal.string("")])
+        ascii_alone = exp.EQ(this=_bytes(copied(value)), expression=exp.Length(this=copied(value)))
+        return case((ascii_alone, exp.Upper(this=value)), otherwise=joined)
 
     def date_form(self, node: exp.Expr) -> exp.Expr:
         left, right = node.this, node.expression
@@ -450,6 +472,16 @@ class Spark(Engine):
 
 def _bytes(value: exp.Expr) -> exp.Expr:
     return exp.Anonymous(this="OCTET_LENGTH", expressions=[value])
+
+
+def _lowered(text: exp.Expr) -> exp.Expr:
+    """Java makes two characters of İ, and ς of a Σ at the end of a word."""
+    return exp.Lower(this=_translated(text, "İΣ", "iσ"))
+
+
+def _translated(text: exp.Expr, ones: str, others: str) -> exp.Expr:
+    signs = [exp.Literal.string(ones), exp.Literal.string(others)]
+    return exp.Anonymous(this="TRANSLATE", expressions=[text, *signs])
 
 
 def _still(written: exp.Expr, known: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:

@@ -95,7 +95,7 @@ ATOMS = [
         "[^-b-d]",
         "[-]",
     ),
-    *("[B-X0-9-]", "[[:alpha:]]", "[-[:upper:]_]", "[^-]", "[a-c_e-k%-]"),
+    *("[B-X0-9-]", "[[:digit:]]", "[-[:digit:]_é]", "[^-]", "[a-c_e-k%-]", "[à-ý]", "[^Ā-ſß]", "ſ", "Ж"),
 ]
 QUANTIFIERS = ["", "", "", "*", "+", "?", "{0}", "{2}", "{7}", "{99}", "{3,}", "{0,2}", "{0,9}", "{1,99}"]
 UNITS = [".?", "a?", "[a-z]?", "[^a-c]*", "(^|$)", "(^|a*)", "(a$|^b*)", "(a|b?)", "(a?b*)", "(a+)", "^a$|"]
@@ -157,7 +157,18 @@ def test_engines_compile_every_allowed_pattern(postgres: psycopg.Connection) -> 
             "[--a]",
             "[--]",
         ),
-        *("[[:alpha:]-z]", "[a-[:alpha:]]", "[A-z]", "[Z-a]", "[a-9]", "[é-ü]", "[[.a.]]", "[[:<:]]"),
+        *(
+            "[[:digit:]-z]",
+            "[a-[:digit:]]",
+            "[A-z]",
+            "[Z-a]",
+            "[a-9]",
+            "[a-é]",
+            "[ü-é]",
+            "[[.a.]]",
+            "[[:<:]]",
+        ),
+        *("[[:alpha:]]", "[[:upper:]]", "[[:space:]]", r"\w", r"\s", r"\m", "[一-龥]"),
         *(
             f"({'.?' * 95}){{99}}",
             f"^({'.?' * 90}){{0,99}}$",
@@ -196,10 +207,47 @@ def test_a_pattern_that_people_write_is_allowed(pattern: str) -> None:
     assert tokens(pattern) is not None
 
 
+@pytest.mark.service
+def test_engines_find_either_case_as_postgresql_does(postgres: psycopg.Connection) -> None:
+    """PostgreSQL's own ~* in the locale of the front, which has Unicode's letters."""
+    rng, letters = random.Random(5), "aKkSsſßẞåÅÅéÉσςΣıiIİǆǅǄᾳᾼﬁжЖⓐⒶⅷⅧ1-"
+    texts = [*letters, *("".join(rng.choices(letters, k=3)) for _ in range(200))]
+    atoms = [
+        *letters.replace("-", ""),
+        "[a-k]",
+        "[Å-é]",
+        "[^Å-é]",
+        "[α-ω]",
+        "[^ſéд]",
+        "[Ā-ƿ]",
+        "[sς]",
+        "[ǅᾼ1-]",
+    ]
+    with duckdb.connect() as connection:
+        for _ in range(TRIED):
+            pattern = "".join(rng.choice(atoms) + rng.choice(["", "", "+"]) for _ in range(rng.randint(1, 2)))
+            parts = tokens(pattern)
+            assert parts is not None, pattern
+            expected = postgres.execute(
+                b"SELECT t FROM unnest(%s::text[]) AS t WHERE t ~* %s", (texts, pattern)
+            ).fetchall()
+            own = postgres.execute(
+                b'SELECT t FROM unnest(%s::text[]) AS t WHERE t COLLATE "C" ~ %s', (texts, either_case(parts))
+            ).fetchall()
+            found = connection.execute(
+                "SELECT t FROM (SELECT unnest($1::varchar[]) AS t) WHERE regexp_matches(t, $2)",
+                (texts, f"(?s){either_case(parts)}"),
+            ).fetchall()
+            assert own == expected, pattern
+            assert found == expected, pattern
+
+
 @pytest.mark.parametrize(
     ("pattern", "either"),
     [
-        ("[-[:upper:]b-d1]", "[[:alpha:]b-d1B-D-]"),
+        ("[-[:digit:]b-d1]", "[[:digit:]b-d1B-D-]"),
+        ("[а-яё]", "[а-яёЁА-Я]"),
+        ("[^ſß-âk]", "[^ſß-âkKSÀ-Â]"),
         ("[^x-]", "[^xX-]"),
         ("[^-]", "[^-]"),
         ("[A-C_]", "[A-C_a-c]"),
