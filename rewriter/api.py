@@ -37,6 +37,7 @@ from rewriter.logical.presentation import ReleasedColumn, ReleasedColumns, node_
 from rewriter.logical.split import split_query
 from rewriter.logical.views import view_table
 from rewriter.scalar.array_literal import array_text
+from rewriter.scalar.blanks import without_blanks
 from rewriter.scalar.typecheck import type_of
 from rewriter.statements.classify import classify
 from rewriter.syntax.allowlist import position
@@ -103,6 +104,7 @@ __all__ = [
     "view_table",
     "weights_query",
     "within_horizon",
+    "without_blanks",
     "without_rows",
 ]
 

@@ -14,7 +14,7 @@ from itertools import chain, count
 from dpproxy.backends.base import BackendTable
 from dpproxy.catalog.columns import Mistake
 from dpproxy.config.sections import TableSection, nearest
-from dpproxy.config.values import comparable
+from dpproxy.config.values import TEXTS, comparable
 from dpproxy.pgwire.identifiers import NAME_BYTES
 from rewriter.ir.types import Type, type_named
 from rewriter.policy import Column, Hop, Table, TableName
@@ -23,10 +23,10 @@ _HOP = re.compile(r"\s*(\S.*?)\s*->\s*(\S.*)\.([^.]*\S)\s*\Z")
 _HOP_OF_SEVERAL = re.compile(r"\s*\(([^()]*)\)\s*->\s*(\S.*?)\s*\(([^()]*)\)\s*\Z")
 _CASELESS = "citext"
 _UNIT_TYPES = (
-    *("smallint", "integer", "bigint", "numeric", "text", "character varying", "uuid", "bytea", "date"),
+    *("smallint", "integer", "bigint", "numeric", *TEXTS, "uuid", "bytea", "date"),
     _CASELESS,
 )
-"""Types whose values are equal in the backend where they are in the SQL that we write; char(n) is text there."""
+"""Types whose values are equal in the backend where they are in the SQL that we write."""
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)\Z")
 _DIGITS = {

@@ -22,14 +22,15 @@ _DURATION = re.compile(r"(\d{1,9}) ?(ms|s|min|h|d)\Z")
 _UNIT_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _INTEGERS = {"smallint": 15, "integer": 31, "bigint": 63}
 _NUMERIC = re.compile(r"numeric(?:\((\d+),(\d+)\))?\Z")
-_VARYING = re.compile(r"character varying\((\d+)\)\Z")
+_LENGTH = re.compile(r"character(?: varying)?\((\d+)\)\Z")
 _TIMESTAMPS = ("timestamp without time zone", "timestamp with time zone")
 _DAY_END = dt.time(23, 59, 59, 999_999)
 
 RANGED = (*_INTEGERS, "numeric", "real", "double precision", "date", *_TIMESTAMPS)
 """Types, without their modifiers, that a range may be declared for."""
-_TEXTS = ("text", "character varying")
-LISTED = (*RANGED, *_TEXTS, "boolean", "uuid", "time without time zone")
+TEXTS = ("text", "character varying", "character")
+"""Types of texts, without their modifiers."""
+LISTED = (*RANGED, *TEXTS, "boolean", "uuid", "time without time zone")
 """Types, without their modifiers, that a domain may be declared for."""
 NUMBERS = (*_INTEGERS, "numeric", "real", "double precision")
 """Types, without their modifiers, that bounds may be declared for."""
@@ -43,7 +44,7 @@ def base(kind: str) -> str:
     """
     if kind.startswith("enum "):
         return "text"
-    return kind.split("(", 1)[0] if kind.startswith(("numeric", "character varying")) else kind
+    return kind.split("(", 1)[0] if kind.startswith(("numeric", "character")) else kind
 
 
 def comparable(left: str, right: str) -> bool:
@@ -53,7 +54,7 @@ def comparable(left: str, right: str) -> bool:
     (True, False)
     """
     bases = {base(left), base(right)}
-    return left == right or bases <= {*_INTEGERS, "numeric"} or bases <= set(_TEXTS)
+    return left == right or bases <= {*_INTEGERS, "numeric"} or bases <= set(TEXTS)
 
 
 def is_loopback(host: str) -> bool:
@@ -133,7 +134,7 @@ def literal(value: object, kind: str, *, end: Literal["first", "last"] = "first"
     if simple in _TIMESTAMPS:
         return _timestamp(value, end, zoned=simple == _TIMESTAMPS[1])
     match simple, value:
-        case (("text" | "character varying"), str()) if "\0" not in value:
+        case (("text" | "character varying" | "character"), str()) if "\0" not in value:
             return _text(value, kind)
         case "boolean", bool():
             return "true" if value else "false"
@@ -160,7 +161,9 @@ def _shown(value: object) -> str:
 
 
 def _text(value: str, kind: str) -> str:
-    most = _VARYING.match(kind)
+    if base(kind) == "character":
+        value = value.rstrip(" ")
+    most = _LENGTH.match(kind)
     if most is not None and len(value) > int(most[1]):
         raise ValueError(f"{_shown(value)} does not fit {kind}")
     return value

@@ -57,6 +57,7 @@ from rewriter.api import (
     types_query,
     weights_query,
     within_horizon,
+    without_blanks,
     without_rows,
 )
 from rewriter.effort import bounded
@@ -714,7 +715,8 @@ class Planner:
     ) -> Planned:
         """The plan of the query that `text` with these types was prepared as."""
         parameters = tuple(
-            Parameter(p.type, value) for p, value in zip(prepared.values[: len(oids)], values, strict=True)
+            without_blanks(Parameter(p.type, value))
+            for p, value in zip(prepared.values[: len(oids)], values, strict=True)
         )
 
         def known(number: int, _: str) -> list[Parameter]:
@@ -845,7 +847,7 @@ def _substituted(
     if any(c.listed or c.whole for c in known):
         return None
     found = (
-        in_utc(Parameter(c.columns[0].type, value, null=value is None))
+        in_utc(without_blanks(Parameter(c.columns[0].type, value, null=value is None)))
         for c, (value,) in zip(known, constants, strict=True)
     )
     bound = (*parameters, *found)

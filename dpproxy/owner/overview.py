@@ -8,7 +8,7 @@ from typing import Any
 
 from dpproxy.backends.base import BackendSchema
 from dpproxy.config.sections import AccountLimit, Privacy
-from dpproxy.config.values import NUMBERS, base
+from dpproxy.config.values import NUMBERS, TEXTS, base
 from dpproxy.engine.options import usual_terms
 from dpproxy.owner.assess.advice import PolicyLine, written
 from dpproxy.owner.attacker_advantage import lessons
@@ -20,7 +20,6 @@ from rewriter.policy import Column, Policy, Table, TableName
 
 TOGETHER = 10
 """Analysts in the example of those who join forces."""
-_TEXTS = ("text", "character varying", "character")
 _INTEGERS = ("smallint", "integer", "bigint")
 _TIMES = ("date", "timestamp without time zone", "timestamp with time zone")
 
@@ -99,7 +98,7 @@ def changes(policy: Policy, schema: BackendSchema, privacy: Privacy) -> Iterator
         others = [c for c in numbers if c not in integers]
         rare = "groups that few units have" if privacy.delta_per else "groups, since delta_per is 0"
         ranked = "medians, MIN and MAX" if policy.unit_clips else "sums, averages, medians, MIN and MAX"
-        texts = [c for c in columns if base(c.type) in _TEXTS and not _is_listed(c)]
+        texts = [c for c in columns if base(c.type) in TEXTS and not _is_listed(c)]
         times = [c for c in columns if c.type in _TIMES and c.range is None and c.domain is None]
         yield from _change(table, rare, texts, {"domain": ["A", "B"]})
         yield from _change(table, rare, codes, {"domain": [1, 2]})

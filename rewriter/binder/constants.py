@@ -25,6 +25,7 @@ from rewriter.ir.types import CASTS, Type, type_named
 from rewriter.policy import labels
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import elements
+from rewriter.scalar.blanks import without_blanks
 from rewriter.scalar.functions import CHANGING, FOLDED, PLAIN, check_row_local
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.typecheck import Parameter, Parameters, check, spelt
@@ -183,7 +184,8 @@ class Constants:
             )
             parameter = self.parameters[int(known.name) - 1]
             texts = [None] if parameter.value is None else _elements(parameter.value, array)
-            found = self._appended([Parameter(parameter.type.removesuffix("[]"), text) for text in texts])
+            element = parameter.type.removesuffix("[]")
+            found = self._appended([without_blanks(Parameter(element, text)) for text in texts])
         if len(found) > MAX_ELEMENTS:
             raise Refusal(
                 "54000",
@@ -208,14 +210,7 @@ class Constants:
                 raise uncorrelated(at) from None
             refusal.position = position(at)
             raise
-        if any(value.type.startswith("character(") for value in values):
-            raise Refusal(
-                "PV020",
-                "a constant of type character(n) is not allowed on private rows",
-                hint="PostgreSQL compares it without the blanks at its end: CAST it to text.",
-                position=position(at),
-            )
-        values = [rounded(value) if constant.whole else in_utc(value) for value in values]
+        values = [rounded(value) if constant.whole else in_utc(without_blanks(value)) for value in values]
         self.found.append(constant)
         return self._appended(values)
 

@@ -24,7 +24,7 @@ from rewriter.binder.names import item_name
 from rewriter.ir.parameter import Parameter
 from rewriter.ir.relation import Field, ListedRows, Relation, Source, leaf
 from rewriter.ir.trees import alias, cast, data_type, select
-from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
+from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, padded, type_named
 from rewriter.policy import Column, Table
 from rewriter.refusal import Refusal
 from rewriter.scalar.array_literal import array_text, elements
@@ -56,7 +56,7 @@ def listed_rows(item: exp.Expr, columns: Sequence[tuple[Parameter, exp.Parameter
     for number, (column, _) in enumerate(columns):
         of = column.type.removesuffix("[]")
         texts = None if column.value is None else elements(column.value) or []
-        if type_named(of) not in LISTABLE or of.startswith("character("):
+        if type_named(of) not in LISTABLE or padded(of):
             raise _unlike(column.name, of, item)
         alike = _ALIKE.get(type_named(of))
         if alike is not None and not all(alike.fullmatch(text) for text in texts or () if text is not None):

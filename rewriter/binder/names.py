@@ -16,6 +16,7 @@ from rewriter.effort import spend
 from rewriter.ir.relation import Field, Relation
 from rewriter.ir.trees import cast, copied, folded
 from rewriter.refusal import Refusal
+from rewriter.scalar.blanks import unpadded
 from rewriter.scalar.enum_order import in_declared_order
 from rewriter.scalar.functions import check_row_local
 from rewriter.scalar.iso8601 import plain_times
@@ -47,7 +48,8 @@ def plainly(node: exp.Expr, relation: Relation, outer: Relation | None = None) -
     """An expression composed of base forms, which is used up, as a base form without alternative spellings."""
     if isinstance(node, exp.Column):
         return node
-    return in_declared_order(plain_times(plain(node), relation), relation, outer)
+    plain_texts = unpadded(plain_times(plain(node), relation), relation, *([] if outer is None else [outer]))
+    return in_declared_order(plain_texts, relation, outer)
 
 
 def _resolved(node: exp.Expr, relation: Relation, outer: Relation | None) -> exp.Expr:

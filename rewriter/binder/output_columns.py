@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rewriter.binder.value_ranges import of_aggregate
 from rewriter.ir.relation import Relation, leads_to_unit
-from rewriter.ir.types import NUMBERS, WIDENED, Type, common, type_named
+from rewriter.ir.types import NUMBERS, WIDENED, Type, common, padded, type_named
 from rewriter.policy import Column, labels
 from rewriter.refusal import Refusal
 from rewriter.scalar.aggregates import AGGREGATES, argument
@@ -67,11 +67,12 @@ def common_column(name: str, one: Column, other: Column) -> Column:
     """
     types = [type_named(one.type), type_named(other.type)]
     unknown = {*types} <= {Type.OTHER, Type.BRIEF} and one.type != other.type
-    if unknown or not (types[0].family == types[1].family or NUMBERS.issuperset(types)):
+    blanks = one.type != other.type and (padded(one.type) or padded(other.type))
+    if unknown or blanks or not (types[0].family == types[1].family or NUMBERS.issuperset(types)):
         raise Refusal(
             "42804",
             f"the two sides of this set operation have different types: {one.type} and {other.type}",
-            hint="Cast one of them, with dates and numbers written as DATE '2024-01-31' and 5.",
+            hint="Cast them to one type, with dates and numbers written as DATE '2024-01-31' and 5.",
         )
     # A constant beside enumerated values is one of them.
     of = other.type if labels(one.type) is None and labels(other.type) is not None else one.type

@@ -330,7 +330,7 @@ def unlike(node: exp.Expr) -> Refusal:
     return Refusal(
         "PV020",
         "IN a subquery of another type is not allowed on private rows",
-        hint="Compare integers with integers, or texts with texts.",
+        hint="Compare integers with integers, or texts with texts; CAST character(n) to text.",
         position=position(node),
     )
 

@@ -156,7 +156,8 @@ def _constant(node: exp.Expr, relation: Relation | None) -> exp.Expr:
     if node.to.expressions:
         return node  # of a size, to which the text is cut or rounded
     target, text = CASTS.get(node.to.this), node.this.this
-    if target is Type.TEXT:
+    # Beside character(n) a text keeps the blanks at its end, which a constant without a type has not.
+    if target is Type.TEXT and not text.endswith(" "):
         return exp.Literal.string(text)
     if node.to.this == exp.DType.INT and text.isascii() and text.isdigit() and int(text) < 2**31:
         return exp.Literal.number(text)

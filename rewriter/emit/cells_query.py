@@ -35,6 +35,7 @@ from rewriter.ir.trees import (
     select,
     table_named,
 )
+from rewriter.ir.types import padded, unpadded
 from rewriter.plan import Cell
 from rewriter.policy import Column
 from rewriter.scalar.periods import deciding
@@ -89,6 +90,7 @@ def cells_query(
     place of the key that has an identity; `looked_up`: public rows are read.
     """
     tables = frozenset(s.alias for s in asked.relation.sources if looked_up and listed(s))
+    types = [*map(unpadded, types)]
     writer = _Writer(asked, kept, types, key, tables)
     keys, passed = ([writer.made(part.value) for part in parts] for parts in (asked.keys, left))
     found = [one for one in (*keys, *passed) if one is not None]
@@ -271,7 +273,10 @@ def _rows(cells: Sequence[Cell], types: Sequence[str]) -> exp.Expr:
 def _distinct(source: Source, columns: Sequence[str]) -> exp.Expr:
     """The different rows of some columns of a public table, as an item of FROM."""
     table = table_named((source.table.schema, source.table.name))
-    names = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns]
+    names: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns]
+    for place, name in enumerate(columns):
+        if padded(source.column(name).type):
+            names[place] = alias(cast(names[place], "TEXT"), name, quoted=True)
     return select(*names, source=table).distinct(copy=False).subquery(source.alias, copy=False)
 
 

@@ -97,6 +97,7 @@ CASTS = {
     exp.DType.FLOAT: Type.FLOAT4,
     exp.DType.TEXT: Type.TEXT,
     exp.DType.VARCHAR: Type.TEXT,
+    exp.DType.BPCHAR: Type.TEXT,
     exp.DType.BOOLEAN: Type.BOOL,
     exp.DType.DATE: Type.DATE,
     exp.DType.TIMESTAMP: Type.TIMESTAMP,
@@ -111,6 +112,7 @@ _NAMES = {
     **{found.postgres: found for found in Type if found.postgres},
     "character varying": Type.TEXT,
     "character": Type.TEXT,
+    "bpchar": Type.TEXT,
     **dict.fromkeys(
         (
             *("time with time zone", "inet", "cidr", "macaddr", "macaddr8", "money", "oid", "pg_lsn"),
@@ -119,7 +121,7 @@ _NAMES = {
         Type.BRIEF,
     ),
 }
-_SIZED = re.compile(r"character varying\((\d+)\)")
+_SIZED = re.compile(r"character(?: varying)?\((\d+)\)")
 
 
 @lru_cache(maxsize=1000)
@@ -147,6 +149,24 @@ def longest(name: str) -> int | None:
     """
     size = _SIZED.fullmatch(name)
     return None if size is None else int(size[1])
+
+
+def padded(name: str) -> bool:
+    """Whether PostgreSQL fills texts of a type up with blanks, which do not count where it compares them.
+
+    >>> padded("character(3)"), padded("bpchar"), padded("character varying(3)"), padded("character(3)[]")
+    (True, True, False, False)
+    """
+    return not name.endswith("[]") and name.partition("(")[0] in ("character", "bpchar")
+
+
+def unpadded(name: str) -> str:
+    """The type of values in rows and cells: texts of character(n) have no blanks at their ends there.
+
+    >>> unpadded("character(3)"), unpadded("integer")
+    ('text', 'integer')
+    """
+    return Type.TEXT.postgres if padded(name) else name
 
 
 def common(types: Collection[Type]) -> Type:

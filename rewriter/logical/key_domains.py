@@ -41,7 +41,7 @@ from rewriter.ir.trees import (
     walk,
 )
 from rewriter.ir.trees import column as column_of
-from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, type_named
+from rewriter.ir.types import FLOATS, HELD, INTEGERS, STAMPS, Type, padded, type_named, unpadded
 from rewriter.plan import Cell, Factor, Product
 from rewriter.policy import Column, Policy, labels
 from rewriter.refusal import Refusal
@@ -448,7 +448,7 @@ class _Dimensions:
             return None
         if (column.nullable or source.on is not None) and not self._compared(at):
             rows = rows.union(select(exp.null()), distinct=False, copy=False)
-        return cast(self._item(at, rows), data_type(column.type, "postgres"))
+        return cast(self._item(at, rows), data_type(unpadded(column.type), "postgres"))
 
     def _item(self, at: Leaf, rows: exp.Query) -> exp.Column:
         name = self._name(at)
@@ -464,7 +464,8 @@ class _Dimensions:
         if scan is None:
             return None
         self.items.setdefault(source.alias, exp.alias_(scan, source.alias, table=True, copy=False))
-        return leaf(source.alias, name)
+        value = leaf(source.alias, name)
+        return cast(value, "TEXT") if padded(source.column(name).type) else value
 
     def _scan(self, source: Source) -> exp.Expr | None:
         """The rows of a public source as an item of FROM, None where the front does not have them."""

@@ -17,7 +17,7 @@ from rewriter.binder.scan_filter import aliases, exists, row_in, semi_join, wher
 from rewriter.binder.select_parts import correlated, projected, split
 from rewriter.ir.relation import Relation, leaves
 from rewriter.ir.trees import walk
-from rewriter.ir.types import TEXTUAL
+from rewriter.ir.types import TEXTUAL, padded
 from rewriter.logical.above import Replacements
 from rewriter.logical.empty import leaves_a_row
 from rewriter.logical.plan import AggregateNode, SystemTableNode
@@ -173,8 +173,11 @@ class Conditions(ABC):
                 relation.source(value.table).column(value.name),
                 inner.source(output.table).column(output.name),
             )
-            if columns[0].type == columns[1].type:
+            one, other = (column.type for column in columns)
+            if one == other:
                 return True
+            if padded(one) != padded(other) and "character varying" in f"{one} {other}":
+                return False
         types = {type_of(value, relation, self.parameters), type_of(output, inner, self.parameters)}
         return alike(types) or types <= TEXTUAL
 

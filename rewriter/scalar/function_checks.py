@@ -43,6 +43,7 @@ LONGEST_PATTERN, MOST_WILDCARDS = 1_000, 100
 TO_CHAR = re.compile(r"(?!.*%S%S)(%[YmdHMSj]|[-/:., _0-9])+")
 NOT_DOUBLE = "of another type than double precision"
 NOT_TEXT = "on values that are no text"
+PADDED = "of character(n)"
 FRACTION = "of a number with a fraction to text"
 UNREAD = "with a pattern beyond characters, sets, ( ) | . ^ $ * + ? and {m,n}"
 LOCAL = "with a class such as [[:alpha:]] or \\w, which depends on the locale,"
@@ -53,6 +54,7 @@ HINTS = {
     LOCAL: "Write the characters that are meant, as [A-Za-z] or [A-Za-zÀ-ÖØ-öø-ÿ]; digits are [0-9].",
     UNSETTLED: "Repeat one of them, or let the pattern reach the end of the text by $.",
     UNSETTLED_PART: "Repeat one of them, or let a character follow that what is repeated cannot be, as s?: does.",
+    PADDED: "PostgreSQL would see the blanks at its end, or ignore those of others: CAST it to text.",
     NOT_DOUBLE: "Cast its argument to double precision.",
     NOT_TEXT: "Cast numbers to integer and truth values to text, and show times by to_char.",
     UNORDERED: "Compare two values, or a column and a label, by <, <=, > or >=; or CAST both to text.",
@@ -241,6 +243,8 @@ def cast(part: exp.Expr, of: Of, parameters: Parameters) -> str | None:
     printed = target is Type.TEXT and source in NUMBERS - INTEGERS
     if printed and not whole(part.this, of, parameters):
         return FRACTION
+    if to.this == exp.DType.BPCHAR and not isinstance(part.this, exp.Literal):
+        return PADDED
     if target is None or not (printed or source in CAST_FROM[target] | {Type.LITERAL}):
         return "between these types"
     sizes = [whole_constant(size.this, parameters) for size in to.expressions]

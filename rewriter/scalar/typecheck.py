@@ -15,7 +15,7 @@ from rewriter.ir.trees import walk
 from rewriter.ir.types import CASTS, DATED, SPAN, TEXTUAL, UNCOMPARED, UNTOLD, Type, common, type_named
 from rewriter.policy import labels
 from rewriter.refusal import Refusal
-from rewriter.scalar import time_zones
+from rewriter.scalar import blanks, time_zones
 from rewriter.scalar.aggregates import AGGREGATES, argument
 from rewriter.scalar.array_literal import elements
 from rewriter.scalar.function_checks import UNORDERED, not_allowed
@@ -67,11 +67,15 @@ class Types:
             known = self._found[id(node)] = self._of(node), node
         return known[0]
 
+    def name(self, column: exp.Column) -> str:
+        """The type of a column as format_type prints it."""
+        alias, name = leaf_of(column)
+        return self.relation.source(alias).column(name).type
+
     def _of(self, node: exp.Expr) -> Type:
         spend()
         if isinstance(node, exp.Column):
-            alias, name = leaf_of(node)
-            return type_named(self.relation.source(alias).column(name).type)
+            return type_named(self.name(node))
         if isinstance(node, exp.Parameter):
             return type_named(self.parameters[int(node.name) - 1].type)
         if isinstance(node, exp.Literal):
@@ -144,6 +148,9 @@ def check(node: exp.Expr, relation: Relation, parameters: Parameters) -> None:
                 _check_order(values, types, part)
         if type(part) in ORDERING and any(map(types.enum, operands(part))):
             raise not_allowed(part, UNORDERED)
+        blank = blanks.seen(part, types.name, parameters)
+        if blank is not None:
+            raise not_allowed(part, blank)
         if isinstance(part, exp.Column) and types.of(part) in UNREAD:
             raise not_allowed(part, "of this type")
         if _typed(part) and not _held(part, types):

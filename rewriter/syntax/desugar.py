@@ -20,6 +20,8 @@ from rewriter.refusal import Refusal
 from rewriter.syntax.allowlist import position
 
 MAX_ALTERNATIVES = 64
+LISTED = "listed"
+"""In the meta of a comparison with elements of an array, which have the array's type and not that of its other side."""
 COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
 SUGAR = kinds(
     *(*COMPARED, exp.Between, exp.SimilarTo, exp.Escape, exp.Case),
@@ -174,12 +176,14 @@ def _listed(node: exp.Expr) -> exp.Expr:
     for element in array.expressions or [exp.null()]:
         one = node.copy()
         one.set("expression", element.copy())
+        one.meta[LISTED] = True
         each.append(one)
     return _of_none(exp.paren((exp.and_ if every else exp.or_)(*each)), array.expressions, every)
 
 
 def _members(node: exp.Expr, listed: list[exp.Expr], every: bool) -> exp.Expr:
     found: exp.Expr = exp.In(this=node.this, expressions=listed or [exp.null()])
+    found.meta[LISTED] = True
     return _of_none(exp.not_(found) if every else found, listed, every)
 
 

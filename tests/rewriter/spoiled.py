@@ -327,8 +327,7 @@ def odd(values: dict[str, tuple[str, ...]]) -> World:
         if of == ENUM:
             columns.append(Column(name, enumerated("public", "odd_type", ("b c", "a")), sized=True))
             continue
-        kind = (front_type(of) or of) if duck else "text" if of.startswith("character(") else of
-        columns.append(Column(name, kind, sized=of == "character(5)"))
+        columns.append(Column(name, (front_type(of) or of) if duck else of))
     table = Table("public", "odd", tuple(columns), False, ("odd",), privacy_unit="id", max_rows_per_unit=5)
     return World(Policy({("public", "odd"): table}), {"odd": native}, values)
 

@@ -8,7 +8,6 @@ read.
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import psycopg
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable, ForeignKey
-from rewriter.emit.engines.base import LONGEST_COMPUTED
 from rewriter.plan import UniqueKey
 from rewriter.policy import TableName, enumerated
 
@@ -36,7 +34,7 @@ _SHOWN = {
     ),
     *("jsonb", "date", "interval"),
 }
-_SIZED = ("numeric", "character varying", "timestamp", "time")
+_SIZED = ("numeric", "character varying", "character", "timestamp", "time")
 _TABLES = """
 SELECT n.nspname, c.relname, c.oid::bigint, pg_catalog.obj_description(c.oid, 'pg_class'),
     c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid) AS inherited
@@ -177,10 +175,10 @@ def front_type(base: str) -> str | None:
     """The front's type for a PostgreSQL type without domains around it; None where it has none there.
 
     >>> [front_type(t) for t in ("numeric(9,2)", "character(3)", "bigint[]", "inet", "integer[][]")]
-    ['numeric(9,2)', 'text', 'bigint[]', None, None]
+    ['numeric(9,2)', 'character(3)', 'bigint[]', None, None]
     """
     element, array, _ = base.partition("[]")
-    if element.startswith("character(") or element == "character":
+    if array and element.startswith("character("):
         element = "text"
     shown = element in _SHOWN or any(element == s or element.startswith((f"{s}(", f"{s} ")) for s in _SIZED)
     return element + array if shown and base.count("[]") <= 1 else None
@@ -261,18 +259,8 @@ def _column(row: tuple[Any, ...]) -> BackendColumn:
         comment,
         _true(folds),
         _true(caseless),
-        sized=listed is not None or _is_short(base),
+        sized=listed is not None,
     )
-
-
-def _is_short(base: str) -> bool:
-    """Whether a type is of texts that are padded to a length of which a scan keeps all.
-
-    >>> _is_short("character(3)"), _is_short("character(10485760)"), _is_short("text")
-    (True, False, False)
-    """
-    size = re.fullmatch(r"character\((\d+)\)", base)
-    return size is not None and int(size[1]) <= LONGEST_COMPUTED
 
 
 def _keys(connection: Connection, number: int) -> tuple[tuple[str, ...] | None, tuple[tuple[str, ...], ...]]:

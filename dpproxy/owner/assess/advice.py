@@ -15,7 +15,7 @@ from typing import Any
 
 from dpproxy.backends.base import BackendTable
 from dpproxy.config.sections import Config, ConfigError, Privacy, content, validated
-from dpproxy.config.values import NUMBERS, base
+from dpproxy.config.values import NUMBERS, TEXTS, base
 from dpproxy.owner.assess.assessor import Assessor
 from dpproxy.owner.assess.listed import Listed
 from dpproxy.owner.init.toml import quoted, toml_key
@@ -205,7 +205,7 @@ def _domains(tables: list[Table], words: set[str]) -> Iterator[PolicyLine]:
             if column.domain or column.domain_from or column.range or column.name == table.privacy_unit:
                 continue
             kind = base(column.type)
-            if kind in ("text", "character varying", "character"):
+            if kind in TEXTS:
                 meaning = "all values that can be: analysts see them, others are no group"
                 yield _column(table, column, {"domain": ["A", "B", "C"]}, meaning)
             elif kind in ("smallint", "integer", "bigint"):

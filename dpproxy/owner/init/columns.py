@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpproxy.backends.base import BackendColumn, BackendSchema, BackendTable
-from dpproxy.config.values import base, comparable
+from dpproxy.config.values import TEXTS, base, comparable
 from dpproxy.owner.init.names import called_as, in_a_role
 from dpproxy.owner.init.units import Layout, Place, Way, shown, single_key
 from dpproxy.owner.people import KEY_WORDS, other_people, singular, words
@@ -78,7 +78,6 @@ _FREE_TEXT = {
     ),
     *("message", "narrative", "note", "remark", "review", "summary", "text", "transcript"),
 }
-_TEXTS = ("text", "character varying")
 _FREE = ("bytea", "json", "jsonb", "xml")
 _ENTRY_HIDDEN = "{ hidden = true }"
 SYSTEM_COLUMNS = {"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"}
@@ -196,7 +195,7 @@ def _hidden(schema: BackendSchema, name: TableName, column: BackendColumn, plan:
         return f"{how}: not protected, only {unit} is"
     if reference:
         return None
-    if base(str(column.type)) in _TEXTS and singular(_last(column.name)) in _FREE_TEXT and not column.values:
+    if base(str(column.type)) in TEXTS and singular(_last(column.name)) in _FREE_TEXT and not column.values:
         return "free text, which may tell of a person"
     if (
         name == unit.table
@@ -204,7 +203,7 @@ def _hidden(schema: BackendSchema, name: TableName, column: BackendColumn, plan:
         and not _led_to(column.name, name, plan)
     ):
         return "unique, so that it names a person"
-    if (column.name,) in table.unique and not own_key and base(str(column.type)) in _TEXTS:
+    if (column.name,) in table.unique and not own_key and base(str(column.type)) in TEXTS:
         return "unique, so that it names a row"
     return None
 

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from dpproxy.backends.base import quoted as identifier
 from dpproxy.config.identity import OWNER
 from dpproxy.config.sections import Config
-from dpproxy.config.values import LISTED, NUMBERS, base
+from dpproxy.config.values import LISTED, NUMBERS, TEXTS, base
 from dpproxy.deployment.service import BoundConfig, Service
 from dpproxy.owner.init.toml import quoted
 from dpproxy.owner.init.units import shown
 from dpproxy.reporting.rows import OutputError, RowSet
 from dpproxy.reporting.tables import print_json
 from rewriter.policy import Column, Policy, Table
-
-_TEXTS = ("text", "character varying")
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def domains(config: Config, wanted: Sequence[str], *, as_json: bool) -> None:
 def _wanted(policy: Policy, names: Sequence[str]) -> list[tuple[Table, Column]]:
     possible = {f"{shown((t.schema, t.name))}.{c.name}": (t, c) for t, c in _possible(policy)}
     if not names:
-        names = [name for name, (_, column) in possible.items() if base(column.type) in _TEXTS]
+        names = [name for name, (_, column) in possible.items() if base(column.type) in TEXTS]
     for name in names:
         if name not in possible:
             known = ", ".join(possible) or "there is none"

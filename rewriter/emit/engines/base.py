@@ -28,7 +28,6 @@ from rewriter.emit.engines.parts import (
     divided,
     number,
     operation,
-    plain_pattern,
     when,
 )
 from rewriter.emit.engines.row_expression import called_functions
@@ -68,7 +67,7 @@ from rewriter.ir.types import (
 from rewriter.policy import Column, Table
 from rewriter.scalar import float_guards, regexp, time_format, time_zones
 from rewriter.scalar.comparable import CONVERTED, alike_operands
-from rewriter.scalar.function_checks import bins, constant_text, whole_constant
+from rewriter.scalar.function_checks import bins, constant_text, plain_pattern, whole_constant
 from rewriter.scalar.functions import BY_TYPE, COMPARISONS, LOGICAL
 from rewriter.scalar.interval import interval_text
 from rewriter.scalar.parameter_literal import plain_constant
@@ -1055,6 +1054,8 @@ class Engine(ABC):
     def stored(self, node: exp.Expr) -> exp.DataType:
         """The engine's type of a cast."""
         of = node.args["to"].this
+        if of == exp.DType.BPCHAR:
+            return data_type(self.texts)
         return data_type(self.numeric) if of == exp.DType.DECIMAL else exp.DataType(this=of)
 
     @abstractmethod

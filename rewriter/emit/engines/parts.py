@@ -119,20 +119,3 @@ def collated(value: exp.Expr, name: str) -> exp.Expr:
     'x COLLATE "C"'
     """
     return exp.Collate(this=value, expression=exp.to_identifier(name, quoted=True))
-
-
-def plain_pattern(text: str, escape: str) -> str:
-    r"""A pattern of LIKE with `\` as its escape, before wildcards and itself only.
-
-    >>> plain_pattern("a#%%#b", "#"), plain_pattern("a\\b", "#")
-    ('a\\%%b', 'a\\\\b')
-    """
-    found, escaped = "", False
-    for character in text:
-        if not escaped and character == escape:
-            escaped = True
-            continue
-        plain = character == "\\" or (escaped and character in "%_")
-        found += f"\\{character}" if plain else character
-        escaped = False
-    return found

@@ -23,7 +23,6 @@ from rewriter.emit.engines.parts import (
     dates,
     number,
     operation,
-    plain_pattern,
     when,
 )
 from rewriter.ir.relation import UNIT
