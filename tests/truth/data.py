@@ -86,7 +86,7 @@ POLICY = """
 privacy_unit = "id"
 [tables.people.columns]
 colour = { domain = ["red", "green", "blue", "rot"] }
-lev = { domain = ["low", "medium", "high", "none"], nullable = true }
+lev = { domain_from = "type", nullable = true }
 age = { range = [0, 19], nullable = true }
 ok = { domain = [true, false], nullable = true }
 bal = { bounds = [-1000, 1000] }
@@ -104,6 +104,8 @@ seen = { range = ["2024-01-01", "2024-12-31"] }
 stamp = { range = ["2024-01-01", "2024-12-31"] }
 [tables.items]
 public = true
+[tables.items.columns]
+lev = { domain_from = "type" }
 [tables.classes]
 public = true
 """
