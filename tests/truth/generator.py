@@ -297,7 +297,7 @@ PARTS = (
     "minute",
     "second",
 )
-CALLS_OF_ONE = ("COUNT({})", "SUM({})", "AVG({})", "COUNT(DISTINCT {})")
+CALLS_OF_ONE = ("COUNT({})", "SUM({})", "AVG({})", "COUNT(DISTINCT {})", "STDDEV({})", "VAR_POP({})")
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,10 @@ def world(server: Server, folder: Path, engine: str, seed: str) -> Iterator[Worl
 def fill(
     connection: psycopg.Connection, rows: data.Rows, char4: str, schema: str = "", *, keyed: bool = True
 ) -> None:
-    """Makes the tables in PostgreSQL; `char4`: the type of short texts, which DuckDB does not pad; `keyed`: private ones
-    have a key."""
+    """Makes the tables in PostgreSQL.
+
+    `char4`: the type of short texts, which DuckDB does not pad; `keyed`: private ones have a key.
+    """
     if keyed:
         connection.execute(f"CREATE TYPE level AS {LEVEL}".encode())
     for table, columns in data.TABLES.items():
