@@ -273,10 +273,12 @@ def _rows(cells: Sequence[Cell], types: Sequence[str]) -> exp.Expr:
 def _distinct(source: Source, columns: Sequence[str]) -> exp.Expr:
     """The different rows of some columns of a public table, as an item of FROM."""
     table = table_named((source.table.schema, source.table.name))
-    names: list[exp.Expr] = [exp.column(exp.to_identifier(name, quoted=True)) for name in columns]
-    for place, name in enumerate(columns):
-        if padded(source.column(name).type):
-            names[place] = alias(cast(names[place], "TEXT"), name, quoted=True)
+    types = [source.column(name).type for name in columns]
+    stored = [column(name, quoted=True) for name in columns]
+    names = [
+        alias(cast(one, data_type(unpadded(of), "postgres")), name, quoted=True) if padded(of) else one
+        for name, one, of in zip(columns, stored, types, strict=True)
+    ]
     return select(*names, source=table).distinct(copy=False).subquery(source.alias, copy=False)
 
 

@@ -724,7 +724,9 @@ class Engine(ABC):
         if node.args["to"].this == exp.DType.INTERVAL:
             return self.interval(node)
         if source is Type.LITERAL:
-            return cast(self.write(node.this), self.stored(node))
+            value = self.write(node.this)
+            # A constant of character(n) is a text without the blanks at its end.
+            return value if node.args["to"].this == exp.DType.BPCHAR else cast(value, self.stored(node))
         if target in INTEGERS and source is not Type.BOOL:
             return self.to_integer(node, source)
         if target is Type.NUMERIC:
@@ -1054,8 +1056,6 @@ class Engine(ABC):
     def stored(self, node: exp.Expr) -> exp.DataType:
         """The engine's type of a cast."""
         of = node.args["to"].this
-        if of == exp.DType.BPCHAR:
-            return data_type(self.texts)
         return data_type(self.numeric) if of == exp.DType.DECIMAL else exp.DataType(this=of)
 
     @abstractmethod

@@ -243,3 +243,15 @@ def test_a_character_of_a_public_table_is_postgresqls(
         truth = owner.execute(sql.encode()).fetchall()
     rows = service.front.rows(sql)
     assert [tuple(map(str, row)) for row in rows] == [tuple(map(str, row)) for row in truth]
+
+
+def test_groups_by_a_character_imply_others(padded: tuple[Service, Databases, str]) -> None:
+    ann = Analyst(padded[0], "eve")
+    ann.ask("SELECT c, COUNT(*) FROM people GROUP BY c")
+    paid = ann.used()
+    assert near(
+        ann.ask("SELECT kind, COUNT(*) FROM people JOIN codes ON code = c GROUP BY kind"),
+        [("k  ", 600), ("l  ", 600)],
+    )
+    assert abs(counted(ann, "SELECT COUNT(*) FROM people WHERE c = 'ab  '") - 600) < 60
+    assert ann.used() == paid
