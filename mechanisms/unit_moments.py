@@ -33,7 +33,8 @@ PLACES = STEPS * LARGEST_CENTRE.bit_length()
 
 
 FINENESS = 1 << 16
-"""With squares a row counts for at least so much, so that rounding Q/beta for each row takes nothing off their sum."""
+"""With squares about a centre that decides beta a row counts for at least so much: values may lie much closer to each
+other than to 0, and rounding Q/beta for each row takes nothing off their sum."""
 
 
 class Centre(NamedTuple):
@@ -130,7 +131,8 @@ class UnitMoments:
     def about(self, centre: int) -> Centre:
         """A centre with what a row counts for, beta."""
         row = min(max((abs(centre) + 1) // 2, self.least), self._largest_row)
-        return Centre(centre, row, 1 << ((FINENESS - 1) // row).bit_length() if self.squares else 1)
+        least = FINENESS if row > self.least else LEAST_SCALED
+        return Centre(centre, row, 1 << ((least - 1) // row).bit_length() if self.squares else 1)
 
     def choose_centre(self, places: Counts, units: Counts, stream: Stream) -> Centre:
         """Choose a centre; `places`, `units`: int64 of one shape, how many units have their average at a place.

@@ -44,7 +44,8 @@ def test_a_row_counts_for_half_the_centre_rounded_up_and_never_for_nothing() -> 
         largest = moments.clip(moments.centre_of(PLACES)).lengths[-1]
         for place in ALL_PLACES:
             centre, row, fine = moments.centre_of(place)
-            assert fine == 1 or (moments.squares and 1 << 16 <= row * fine < 1 << 17)
+            fineness = 1 << (16 if row > moments.least else 10)
+            assert fine == 1 or (moments.squares and fineness <= row * fine < 2 * fineness)
             assert fine.bit_count() == 1
             assert row == min(max(math.ceil(Fraction(abs(centre), 2)), moments.least), largest) >= 1
             assert row == moments.centre_of(-place).row

@@ -297,7 +297,8 @@ PARTS = (
     "minute",
     "second",
 )
-CALLS_OF_ONE = ("COUNT({})", "SUM({})", "AVG({})", "COUNT(DISTINCT {})", "STDDEV({})", "VAR_POP({})")
+CALLS_OF_ONE = ("COUNT({})", "SUM({})", "AVG({})", "COUNT(DISTINCT {})")
+SPREADS = ("STDDEV({})", "VAR_POP({})")
 
 
 @dataclass(frozen=True)
@@ -489,8 +490,11 @@ class Generator:
             return "COUNT(*)"
         if roll < 0.42:
             return f"COUNT(DISTINCT {source.unit})"
-        value = self._value(source, self._rng.choice((INT, NUM, NUM)))
-        call = self._rng.choice(CALLS_OF_ONE).format(value)
+        if roll < 0.5 and source.of(INT):
+            call = self._rng.choice(SPREADS).format(self._rng.choice(source.of(INT)))
+        else:
+            value = self._value(source, self._rng.choice((INT, NUM, NUM)))
+            call = self._rng.choice(CALLS_OF_ONE).format(value)
         if self._rng.random() < 0.25:
             call += f" FILTER (WHERE {self._condition(source)})"
         return call
