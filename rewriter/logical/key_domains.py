@@ -277,8 +277,13 @@ class _Dimensions:
         """The public tables among the items that a LEFT JOIN adds, each with the image of its condition.
 
         What is not known of the condition may be true or not, so that it has both values as an item of FROM; where
-        all is known the item keeps a row for the join to begin with.
+        all is known the item keeps a row for the join to begin with. Public tables that it reads are items as well.
         """
+        for source in reversed(self.relation.sources):
+            if source.on is not None and not source.private and source.alias in self.items:
+                for alias, name in sorted(leaves(*source.on)):
+                    if not self.relation.source(alias).private:
+                        self._public(self.relation.source(alias), name)
         found: dict[str, exp.Expr] = {}
         for source in self.relation.sources:
             if source.on is None or source.private or source.alias not in self.items:
