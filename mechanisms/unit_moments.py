@@ -51,8 +51,10 @@ class UnitMoments:
     """A private median of units' averages c, then Gaussian noise on the clipped vectors (S - c N, beta N, Q/beta).
 
     >>> moments = UnitMoments(eps_per=Fraction(3, 20), least=100, cells=1)
-    >>> moments.centre_of(0), moments.centre_of(9), moments.centre_of(-9), moments.cost_at_most.information
-    (Centre(centre=0, row=100), Centre(centre=4, row=100), Centre(centre=-4, row=100), Fraction(1, 1))
+    >>> moments.centre_of(0), moments.centre_of(-9)
+    (Centre(centre=0, row=100, fine=1), Centre(centre=-4, row=100, fine=1))
+    >>> moments.cost_at_most.information
+    Fraction(1, 1)
 
     Attributes:
         least: the least beta, in units of the measure's scale.

@@ -116,7 +116,7 @@ def kept_shape(known: Container[str], key: bytes | None) -> Callable[[str], str]
 def _kept(code: str) -> str:
     """A code of the catalogue, else its class: an analyst can make the front raise any code that there could be.
 
-    >>> _kept("PV010"), _kept("22P02"), _kept("zz!")
+    >>> _kept("PV010"), _kept("22P04"), _kept("zz!")
     ('PV010', '22000', 'XX000')
     """
     head = code[:2]

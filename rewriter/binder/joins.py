@@ -316,6 +316,8 @@ def of_another_unit(conditions: Sequence[exp.Expr], *relations: Relation) -> str
             if rows is None or is_unit(here, rows) or not rows.source(here.table).private:
                 continue
             source = rows.source(here.table)
+            if frozenset({here.name}) in source.table.keys:
+                continue  # the rows' own key names nobody
             other = here.name == _other_unit(source) and not is_event(here, rows)
             if other or any(is_unit(there, r) for r in relations):
                 shown, name = shown_name(source, rows), stored_name(rows, here.table, here.name)

@@ -161,6 +161,10 @@ MAKE = {
         "--seconds 1800 --engines duckdb,postgresql",
         "tests/oracle/test_oracle.py::test_a_unit_does_what_its_price_assumes_and_nothing_to_others",
     ),
+    "truth": (
+        "--seconds 1800 --engines duckdb,postgresql",
+        "tests/truth/test_truth.py::test_answers_without_noise_are_postgresqls",
+    ),
     "operators": (
         "-m tests.oracle.operators",
         "tests/oracle/test_oracle.py::test_every_accepted_pair_of_operators_is_reached",

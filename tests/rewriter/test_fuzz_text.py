@@ -42,7 +42,7 @@ def test_nothing_but_a_refusal_leaves_the_rewriter() -> None:
         (
             "SELECT a.article_id,LATERALCOUNT(*) FILTER (WHERE NOT (e.amount IS NULL)) FROM articles a "
             "LEFT JOIN events e ON e.article_id = a.article_id GROUP BY a.article_id",
-            "PV021",
+            "PV018",
         ),
     ],
     ids=lambda value: value[:60],

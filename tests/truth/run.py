@@ -38,6 +38,7 @@ def run(world: World, seed: str, seconds: float, most: int = 10**9) -> tuple[Cou
             findings.append(reduced(judge, alone))
         print(findings[-1], flush=True)
     judge.counted["findings"] = len(findings)
+    judge.close()
     return judge.counted, findings
 
 

@@ -275,7 +275,7 @@ def test_parameters_reach_constants(service: Service, ann: Analyst) -> None:
         ("now() < TO_DATE('never', 'YYYY')", "22007"),
         ("person_id < (SELECT 1 / 0)", "22012"),
         ("person_id < (SELECT room FROM rooms)", "21000"),
-        ("EXISTS (SELECT 1 FROM rooms WHERE rooms.floor = people.person_id LIMIT 1)", "PV015"),
+        ("EXISTS (SELECT 1 FROM rooms WHERE rooms.floor = people.person_id OFFSET 1)", "PV015"),
         ("person_id < (SELECT person_id FROM people)", "PV010"),
         ("person_id IN (SELECT room, floor FROM rooms GROUP BY room, floor)", "42601"),
         ("person_id < 0 OR person_id IN (SELECT person_id FROM people)", "PV015"),

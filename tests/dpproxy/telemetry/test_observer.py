@@ -51,7 +51,7 @@ def refusal(code: str, account: str = "analyst:ann") -> StatementEnd:
 def test_refusals_wait_for_a_ledger_that_is_out_of_reach() -> None:
     store = Store()
     with RefusalCounts(store.count, store.count_shapes, str.lower) as counts:
-        for code in ("PV010", "PV010", "22P02", "ZZZZZ", "x"):
+        for code in ("PV010", "PV010", "22P04", "ZZZZZ", "x"):
             counts.ended(refusal(code))
         counts.ended(StatementEnd("analyst:ann", "", ChargeTally(bought=1)))
         store.reachable = False
