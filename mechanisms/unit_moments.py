@@ -134,7 +134,8 @@ class UnitMoments:
         """A centre with what a row counts for, beta."""
         row = min(max((abs(centre) + 1) // 2, self.least), self._largest_row)
         least = FINENESS if row > self.least else LEAST_SCALED
-        return Centre(centre, row, 1 << ((least - 1) // row).bit_length() if self.squares else 1)
+        fine = 1 << ((least - 1) // row).bit_length() if self.squares else 1
+        return Centre(centre, row, fine if row * fine <= self._largest_row else 1)
 
     def choose_centre(self, places: Counts, units: Counts, stream: Stream) -> Centre:
         """Choose a centre; `places`, `units`: int64 of one shape, how many units have their average at a place.

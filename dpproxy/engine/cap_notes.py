@@ -21,7 +21,7 @@ LESS_WEIGHT = "{}: where such units differ from the others, it is not that of al
 
 CONTRADICTED = (
     "these answers contradict each other beyond their noise, so nothing is computed from them: {}. "
-    "The values that the data owner declares may lack some"
+    "The data owner's list of values may be incomplete"
 )
 
 

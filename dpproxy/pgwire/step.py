@@ -400,7 +400,7 @@ _POINTS = "Ppq"
 _WHERE = "WFLR"
 
 
-_FREE = "The answer that this is computed from was released: asked for in another form it is free."
+_FREE = "You have paid for the answer that this is computed from: without the computation it is free."
 _GUARD = "Select the aggregates alone, or guard what is computed from them: NULLIF(x, 0), CASE, a wider type."
 _OF_FILES = ("53100", "58030", "58P01", "58P02", "XX001", "XX002")
 """SQLSTATEs of errors that name files of the front."""
@@ -435,7 +435,7 @@ def with_advice(raw: bytes) -> bytes:
 
     >>> fields = m.split_fields(with_advice(m.join_fields("E", {"S": "ERROR", "C": "22003", "M": "out of range"})))
     >>> fields["M"], fields["D"]
-    ('out of range', 'The answer that this is computed from was released: asked for in another form it is free.')
+    ('out of range', 'You have paid for the answer that this is computed from: without the computation it is free.')
     """
     fields = m.split_fields(raw)
     if fields.get("C", "")[:2] not in ("21", "22"):

@@ -91,7 +91,7 @@ def test_what_only_the_answer_decides_is_said_to_be_free_in_another_form(ann: An
         ann.ask("SELECT COUNT(*), (COUNT(*) * 400)::smallint FROM people WHERE person_id > 1")
     assert (caught.value.code, caught.value.message) == ("22003", "smallint out of range")
     assert caught.value.detail == (
-        "The answer that this is computed from was released: asked for in another form it is free."
+        "You have paid for the answer that this is computed from: without the computation it is free."
     )
     assert "NULLIF" in str(caught.value.hint)
     before = used(ann)
