@@ -11,16 +11,17 @@ from time import perf_counter
 
 TURN_SECONDS = 0.0005
 """Of one session, before others have their turn: some five small messages."""
-AT_ONCE_SECONDS = 0.002
-"""Of all sessions in one round of the loop for what has just come in, before it waits in line."""
+AT_ONCE_SECONDS = 0.01
+"""At most, and half of it at least, of all sessions in one round of the loop for what has just come in."""
 
 
 class LoopTime:
     """Who processes how much before others do; used from the event loop's thread alone.
 
     What comes in is processed at once, for TURN_SECONDS. What is left then waits in line, as does what comes in later
-    for the same login, and all that is beyond AT_ONCE_SECONDS. In each round of the loop TURN_SECONDS are for those in
-    line: the logins by turns, and of each login the sessions by turns.
+    for the same login, and all that is beyond AT_ONCE_SECONDS. Each round of the loop serves those in line: the logins
+    by turns, and of each login the sessions by turns. It ends with the first turn that takes all of TURN_SECONDS, or
+    when AT_ONCE_SECONDS are over: short turns of many sessions do not pile up, long ones do not hold up what comes in.
     """
 
     def __init__(self) -> None:
@@ -30,9 +31,6 @@ class LoopTime:
 
     def begin(self, login: str) -> bool:
         """Whether what has come in for a login may be processed now; `end` is due in any case."""
-        if not self._counting:
-            self._counting = True
-            asyncio.get_running_loop().call_soon(self._next_round)
         self._began = perf_counter()
         free = self._left > 0 and login not in self._line
         self._until = self._began + min(TURN_SECONDS, self._left) if free else 0.0
@@ -40,7 +38,14 @@ class LoopTime:
 
     def end(self) -> None:
         """What began is over, or waits."""
-        self._left -= perf_counter() - self._began
+        self._spent(perf_counter() - self._began)
+
+    def _spent(self, seconds: float) -> None:
+        self._left -= seconds
+        # A call of its own in each round would cost a small message a tenth of its time.
+        if self._left < AT_ONCE_SECONDS / 2 and not self._counting:
+            self._counting = True
+            asyncio.get_running_loop().call_soon(self._next_round)
 
     @property
     def over(self) -> bool:
@@ -65,8 +70,10 @@ class LoopTime:
         self._left, self._counting = AT_ONCE_SECONDS, False
 
     def _serve_line(self) -> None:
-        self._until = perf_counter() + TURN_SECONDS
-        while self._line and not self.over:
+        began = perf_counter()
+        end = began + max(TURN_SECONDS, self._left)
+        while self._line:
+            self._until = min(perf_counter() + TURN_SECONDS, end)
             login = next(iter(self._line))
             turns = self._line[login]
             turn = next(iter(turns))
@@ -75,6 +82,9 @@ class LoopTime:
             if login in self._line:
                 # The other logins first.
                 self._line[login] = self._line.pop(login)
+            if self.over:
+                break
+        self._spent(perf_counter() - began)
         self._running = bool(self._line)
         if self._running:
             asyncio.get_running_loop().call_soon(self._serve_line)

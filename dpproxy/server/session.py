@@ -239,13 +239,14 @@ class Session:
         else:
             self._round = data
         self._line_up()
+        if len(self._round) + len(self._client.inbound) >= HIGH_WATER:
+            self._flow_control()
 
     def _line_up(self) -> None:
         """Waits for the session's next turn."""
         if not self._closing:
             self._in_line = True
             self._time.wait(self.analyst, self._turn)
-            self._flow_control()
 
     def _turn(self) -> None:
         self._in_line = False
@@ -258,8 +259,9 @@ class Session:
         round_, self._round = self._round, b""
         if round_:
             self._take_from_client(round_)
-        else:
+        elif len(self._client.inbound) or self._draining:
             self._guarded(lambda _: None, b"")
+        self._flow_control()
 
     def _take_from_client(self, data: bytes) -> None:
         inbound = self._client.inbound
@@ -278,15 +280,19 @@ class Session:
 
     def _from_front(self, data: bytes) -> None:
         if self._in_line or self._answers:
-            self._answers.append(data)
-            self._line_up()
+            self._hold_answer(data)
             return
         if self._time.begin(self.analyst):
             self._take_from_front(data)
         else:
-            self._answers.append(data)
-            self._line_up()
+            self._hold_answer(data)
         self._time.end()
+
+    def _hold_answer(self, data: bytes) -> None:
+        self._answers.append(data)
+        self._line_up()
+        if len(self._answers) > 1 or len(data) >= HIGH_WATER:
+            self._flow_control()
 
     def _take_from_front(self, data: bytes) -> None:
         client = self._client
@@ -295,6 +301,7 @@ class Session:
                 if begin and self._time.over:
                     self._answers.insert(0, data[begin:])
                     self._line_up()
+                    self._flow_control()
                     return
                 self._guarded(self._relay.front, data[begin : begin + _PIECE])
             return
@@ -456,8 +463,9 @@ class Session:
 
     def _flow_control(self) -> None:
         waiting = len(self._client.inbound) + len(self._round) >= HIGH_WATER
+        answers = sum(map(len, self._answers)) >= HIGH_WATER
         self._client.read_if(not (waiting and (self._in_line or self._stuck())))
-        self._front.channel.read_if(not (self._client.congested or self._answers))
+        self._front.channel.read_if(not (answers or self._client.congested))
 
     def _stuck(self) -> bool:
         relay = self._relay

@@ -70,7 +70,10 @@ def test_what_is_little_is_processed_at_once_and_no_more_than_fits_in_a_round(cl
             if not time.over:
                 clock.now += TURN_SECONDS / 2
             time.end()
-        assert fitting == {True: round(2 * AT_ONCE_SECONDS / TURN_SECONDS), False: 100 - 8}
+        assert fitting == {
+            True: round(2 * AT_ONCE_SECONDS / TURN_SECONDS),
+            False: 100 - round(2 * AT_ONCE_SECONDS / TURN_SECONDS),
+        }
         await asyncio.sleep(0)
         assert time.begin("ann"), "the next round"
         time.end()
@@ -96,3 +99,15 @@ def test_whoever_leaves_has_no_turn(clock: Clock) -> None:
         return done
 
     assert asyncio.run(run()) == ["stays"]
+
+
+def test_short_turns_have_one_round_and_a_long_one_ends_it(clock: Clock) -> None:
+    async def served(work: int) -> list[str]:
+        time, done = LoopTime(), list[str]()
+        for n in range(10):
+            time.wait("ann", worker(time, clock, "ann", f"{n}", done, work))
+        await asyncio.sleep(0)
+        return done
+
+    assert len(asyncio.run(served(1))) == 10
+    assert asyncio.run(served(100)) == ["0"]
