@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from rewriter.binder.constants import MAX_ELEMENTS, Constant, in_utc
 from rewriter.binder.contribution_bounds import groups_per_unit, one_row_per_unit
+from rewriter.binder.group_by import same_with_values
 from rewriter.binder.names import resolve
 from rewriter.binder.views import ordered_columns, stored_text
 from rewriter.canonical.normalize import canonical
@@ -94,6 +95,7 @@ __all__ = [
     "readable",
     "running",
     "running_query",
+    "same_with_values",
     "shown_text",
     "split_query",
     "stored_text",

@@ -50,6 +50,7 @@ from rewriter.api import (
     readable,
     running,
     running_query,
+    same_with_values,
     shown_text,
     split_query,
     stretches,
@@ -104,6 +105,7 @@ class PreparedQuery:
         constants: what the front has to evaluate for the nodes.
         nodes: the nodes.
         values: the parameters and constants that the nodes name, with what was asked about their values.
+        orders: those of the keys, whatever the values.
         errors: what the last arrays are: sizes of the noise of outputs (node and place).
         derived, unknown: the columns that have an interval of their own, and those without a known one.
         steps: the cost of planning, and the weight of the plan in its cache.
@@ -118,6 +120,7 @@ class PreparedQuery:
     constants: tuple[PreparedConstant, ...]
     nodes: tuple[AggregateNode | SystemTableNode, ...]
     values: tuple[Parameter, ...] = ()
+    orders: tuple[Sequence[int], ...] = ()
     errors: tuple[Asked, ...] = ()
     derived: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -462,7 +465,14 @@ class Planner:
             line = "x.line::json" if statement.explain == "JSON" else "x.line"
             plan = f'SELECT {line} AS "QUERY PLAN" FROM unnest(${len(oids) + 1}::text[]) AS x(line)'
             return PreparedQuery(
-                plan, (TEXT_ARRAY,), columns, statement.explain, constants, logical.nodes, values
+                plan,
+                (TEXT_ARRAY,),
+                columns,
+                statement.explain,
+                constants,
+                logical.nodes,
+                values,
+                logical.orders,
             )
         return PreparedQuery(
             presentation.sql,
@@ -472,6 +482,7 @@ class Planner:
             constants,
             logical.nodes,
             values,
+            logical.orders,
             presentation.errors,
             presentation.derived,
             presentation.unknown,
@@ -737,7 +748,9 @@ class Planner:
         nodes, all_values = prepared.nodes, _substituted(prepared, parameters, constants)
         if all_values is None:
             body = self._statement(text).body
-            logical: LogicalPlan = split_query(body, self._policy, parameters, known, rows)
+            logical: LogicalPlan = split_query(body, self._policy, parameters, known, rows, prepared.orders)
+            if [*map(_places, logical.nodes)] != [*map(_places, prepared.nodes)]:
+                raise same_with_values()
             nodes, all_values = logical.nodes, logical.values
         ready = prepared.ready(len(constants))
         return tuple(
@@ -855,6 +868,11 @@ def _substituted(
     if not all(isinstance(a, Unbound) and a.takes(b) for a, b in zip(asked, bound, strict=True)):
         return None
     return (*bound, *map(_valueless, waiting))
+
+
+def _places(node: AggregateNode | SystemTableNode) -> tuple[int, int] | None:
+    """How many columns a node's released rows have, by which the presentation reads them."""
+    return None if isinstance(node, SystemTableNode) else (len(node.keys), len(node.outputs))
 
 
 def _weight(made: PreparedQuery) -> int:

@@ -6,7 +6,7 @@ Out: three keys, and the sets (country, action, <output 2>), (country, action), 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -30,10 +30,14 @@ MAX_SETS = 16
 
 @dataclass(frozen=True)
 class Grouping:
-    """The keys of GROUP BY in base form, each once, and the sets of them (by place) that it groups by, one usually."""
+    """The keys of GROUP BY in base form, each once, and the sets of them (by place) that it groups by, one usually.
+
+    `order`: where each key was written, counted from 0.
+    """
 
     keys: tuple[exp.Expr, ...]
     sets: tuple[tuple[int, ...], ...]
+    order: Sequence[int]
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -55,16 +59,19 @@ def aggregates(part: object) -> bool:
     return any(aggregates(p) for p in part.iter_expressions())
 
 
-def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Grouping:
+def grouping(
+    tree: exp.Select, relation: Relation, parameters: Parameters, order: Sequence[int] | None = None
+) -> Grouping:
     """The keys and sets of GROUP BY. Without GROUP BY: one set without keys, or the selected columns with DISTINCT.
 
-    Raises Refusal for what PostgreSQL refuses, and 54001 for too many sets.
+    `order`: that of the same GROUP BY, read before its constants had values; None for that of the texts. Raises Refusal
+    for what PostgreSQL refuses, and 54001 for too many sets.
     """
     reader = _KeyReader(tree, relation, parameters)
     group = tree.args.get("group")
     if group is None:
         chosen = tree.expressions if tree.args.get("distinct") is not None and not _aggregated(tree) else []
-        return _in_order(*reader.one(chosen), relation)
+        return _in_order(*reader.one(chosen), relation, order)
     if group.args.get("all") and not group.expressions:
         raise Refusal(
             "42601",
@@ -78,7 +85,7 @@ def grouping(tree: exp.Select, relation: Relation, parameters: Parameters) -> Gr
         sets = list({frozenset(s): s for s in reversed(sets)}.values())[::-1]
     if len(sets) == 1:
         sets = [(*sets[0], *reader.dependent())]
-    return _in_order(tuple(reader.keys.values()), tuple(sets), relation)
+    return _in_order(tuple(reader.keys.values()), tuple(sets), relation, order)
 
 
 def _named(tree: exp.Select) -> str:
@@ -113,11 +120,29 @@ def _short(item: exp.Expr) -> bool:
     return isinstance(item, exp.Column) and not item.table
 
 
-def _in_order(keys: tuple[exp.Expr, ...], sets: tuple[tuple[int, ...], ...], relation: Relation) -> Grouping:
+def same_with_values() -> Refusal:
+    """What a statement is refused with in which two expressions are one when constants have their values."""
+    return Refusal(
+        "0A000",
+        "two expressions of this statement are the same once its constants have their values",
+        hint="Write both in the same way, e.g. lev = 'high' twice.",
+    )
+
+
+def _in_order(
+    keys: tuple[exp.Expr, ...],
+    sets: tuple[tuple[int, ...], ...],
+    relation: Relation,
+    order: Sequence[int] | None,
+) -> Grouping:
     """The keys and sets in an order independent of how they were written."""
-    order = key_order(keys, relation)
+    if order is None:
+        order = key_order(keys, relation)
+    elif len(order) != len(keys):
+        raise same_with_values()
     new = {old: place for place, old in enumerate(order)}
-    return Grouping(tuple(keys[old] for old in order), tuple(tuple(sorted(new[k] for k in s)) for s in sets))
+    sets = tuple(tuple(sorted(new[k] for k in s)) for s in sets)
+    return Grouping(tuple(keys[old] for old in order), sets, order)
 
 
 def _aggregated(tree: exp.Select) -> bool:

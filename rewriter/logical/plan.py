@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -90,6 +90,7 @@ class LogicalPlan:
         constants: what the front has to evaluate for the nodes.
         statements: the SELECT of each constant, over released rows.
         values: the parameters and, behind them, the constants, as base forms name them.
+        orders: that of the keys of each GROUP BY.
     """
 
     tree: exp.Query
@@ -99,6 +100,7 @@ class LogicalPlan:
     constants: tuple[Constant, ...]
     statements: tuple[exp.Select, ...]
     values: tuple[Parameter, ...]
+    orders: tuple[Sequence[int], ...]
 
     def spellings(self) -> Iterator[str]:
         """Our reading of the statement's text as text."""

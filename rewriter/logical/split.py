@@ -52,7 +52,7 @@ Traps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sqlglot import exp
@@ -123,11 +123,13 @@ def split_query(
     parameters: Parameters = (),
     read: ConstantReader = unknown,
     read_rows: ConstantReader = no_rows,
+    orders: Sequence[Sequence[int]] = (),
 ) -> LogicalPlan:
     """Split one query text into nodes and presentation. Raises Refusal for what is not answered.
 
     `parameters` are the client's, with value None before they are bound; `read` gives the type of each constant that
-    PostgreSQL has to evaluate, and its value once that is known; `read_rows` of rows the same for each column.
+    PostgreSQL has to evaluate, and its value once that is known; `read_rows` of rows the same for each column; `orders`
+    are those of the plan that was made before there were values, which keys keep.
     """
     tree = parse_query(text)
     nodes = walk(tree)
@@ -137,7 +139,7 @@ def split_query(
     if parameters:
         drop_casts(tree, parameters)
     listed = listing(tree, nodes)
-    cutter = QueryAnalyzer(policy, Constants(tuple(parameters), read, read_rows))
+    cutter = QueryAnalyzer(policy, Constants(tuple(parameters), read, read_rows), before=orders)
     relation = cutter.query(tree, {})
     if relation is not None:
         raise row_level(relation, tree)
@@ -152,6 +154,7 @@ def split_query(
         tuple(constants.found),
         tuple(c.statement(replacements.above, replacements.dropped) for c in constants.found),
         constants.parameters,
+        tuple(cutter.orders),
     )
 
 
@@ -178,7 +181,10 @@ def _spell_units(tree: exp.Expr) -> None:
 
 @dataclass
 class QueryAnalyzer(Conditions):
-    """Reads a whole statement."""
+    """Reads a whole statement. `before`: the orders of keys that are kept; `orders`: those that were found."""
+
+    before: Sequence[Sequence[int]] = ()
+    orders: list[Sequence[int]] = field(default_factory=list)
 
     def _fold(self, ctes: Ctes, *parts: object) -> None:
         """Mark the constants in expressions over private rows, for PostgreSQL to evaluate."""
@@ -474,7 +480,9 @@ class QueryAnalyzer(Conditions):
             if any(is_inner_unit(v, rows) for v in per_unit([f.value for f in rows.fields], rows)):
                 refuse_limited(rows)
                 return distinct_with_unit(tree, relation, rows, next(self.names), self.parameters)
-        groups = grouping(tree, relation, self.parameters)
+        before = self.before[len(self.orders)] if self.before else None
+        groups = grouping(tree, relation, self.parameters, before)
+        self.orders.append(groups.order)
         keys = groups.keys
         if len(groups.sets) == 1 and any(is_inner_unit(k, relation) for k in per_unit(keys, relation)):
             refuse_kept(relation, tree)

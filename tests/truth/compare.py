@@ -31,12 +31,13 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows and their types, or an error."""
+    """The rows and their types, or an error; `said`: the notices beside them."""
 
     rows: list[Row] = field(default_factory=list)
     types: tuple[str, ...] = ()
     state: str = ""
     message: str = ""
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Judge:
 
     def _compared(self, statement: Statement, truth: Answer, told: Answer) -> Finding | None:
         def found(kind: str, right: object, wrong: object) -> Finding:
-            return Finding(kind, statement, str(right)[:300], str(wrong)[:300])
+            return Finding(kind, statement, str(right)[:300], f"{str(wrong)[:300]} {told.said[:300]}")
 
         if truth.types != told.types:
             return found("types", truth.types, told.types)
@@ -135,7 +136,8 @@ class Judge:
         self.world.truth.execute(b"SET search_path = possible, public")
         answer = asked(self.world.truth, replace(statement, where=(), having="", calls=("COUNT(*)",)))
         can_be = {keys(row, len(statement.keys)) for row in answer.rows}
-        return [] if answer.state else [key for key in more if key not in can_be]
+        # Where no row fulfils what stands in ON, all declared groups are shown, as with WHERE.
+        return [] if answer.state or not can_be else [key for key in more if key not in can_be]
 
 
 def asked(connection: psycopg.Connection, statement: Statement) -> Answer:
@@ -146,17 +148,25 @@ def asked(connection: psycopg.Connection, statement: Statement) -> Answer:
 
 def answer_to(connection: psycopg.Connection, sql: str, values: Sequence[object] = ()) -> Answer:
     """What comes of a statement."""
+    said: list[str] = []
+
+    def listen(notice: psycopg.errors.Diagnostic) -> None:
+        said.append(notice.message_primary or "")
+
+    connection.add_notice_handler(listen)
     try:
         cursor = psycopg.RawCursor(connection)
         cursor.execute(sql.encode(), values or None)
         if cursor.description is None:
             return Answer()
         types = tuple(_type(connection, column.type_code) for column in cursor.description or ())
-        return Answer(cursor.fetchall(), types)
+        return Answer(cursor.fetchall(), types, said="; ".join(said))
     except psycopg.DataError as error:  # or what the client cannot read
         return Answer(state=error.sqlstate or "22000", message=str(error).split("\n")[0])
     except psycopg.Error as error:
         return Answer(state=error.sqlstate or "08006", message=str(error).split("\n")[0])
+    finally:
+        connection.remove_notice_handler(listen)
 
 
 def _type(connection: psycopg.Connection, oid: int) -> str:
