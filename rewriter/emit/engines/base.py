@@ -506,7 +506,7 @@ class Engine(ABC):
             return self.parts(node)
         compared = operands(node)
         found = {self.type_of(o) for o in compared} - {Type.LITERAL}
-        target = common(found) if found <= NUMBERS and len(found) > 1 else None
+        target = common(found) if found and found <= NUMBERS else None
         beside = self.column_type(compared)
         return rebuilt(node, lambda part: self.beside(part, beside, target))
 
@@ -531,11 +531,19 @@ class Engine(ABC):
         own = self.type_of(node)
         if target in STAMPS:
             return self.stamp(self.write(node)) if own is Type.DATE else self.write(node)
+        constant = node.unnest()
+        if target is Type.NUMERIC and isinstance(constant, exp.Literal) and constant.is_string:
+            # As a text it would be rounded to the other value's scale.
+            return self.numeral(constant.this)
         if target is None or own in (target, Type.LITERAL) or {own, target} <= INTEGERS:
             return self.write(node)
         if target is Type.NUMERIC and own in INTEGERS:
             return self.write(node)
         return self.fitted(node, target).closed()
+
+    def numeral(self, text: str) -> exp.Expr:
+        """An exact number that is written down."""
+        return exp.Literal.number(text)
 
     def stamp(self, value: exp.Expr) -> exp.Expr:
         """A date as a timestamp."""

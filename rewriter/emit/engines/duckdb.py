@@ -190,14 +190,12 @@ class DuckDB(Engine):
 
     def common(self, node: exp.Expr, target: Type | None) -> exp.Expr:
         literal = node.unnest()
-        if (
-            isinstance(literal, exp.Literal)
-            and not literal.is_string
-            and abs(Decimal(literal.this)) >= BEYOND
-        ):
-            # It would be a BIGNUM, which DuckDB compares with no decimal; all decimals are on one side of it.
+        if isinstance(literal, exp.Literal) and not literal.is_string and _is_beyond(literal.this):
             return float_guards.double(literal.this)
         return super().common(node, target)
+
+    def numeral(self, text: str) -> exp.Expr:
+        return float_guards.double(text) if _is_beyond(text) else super().numeral(text)
 
     def whole(self, value: exp.Expr, unit: int) -> exp.Expr:
         # The double and its product are off by 2^-51 of the number, less than half of 1 up to 2^50. A decimal of 38
@@ -296,6 +294,11 @@ class DuckDB(Engine):
     def matched(self, node: exp.Expr) -> exp.Expr:
         pattern = exp.Literal.string(self.pattern(node))
         return exp.Anonymous(this="REGEXP_MATCHES", expressions=[self.write(node.this), pattern])
+
+
+def _is_beyond(number: str) -> bool:
+    """Whether a number would be a BIGNUM, which DuckDB compares with no decimal; all decimals are on one side of it."""
+    return abs(Decimal(number)) >= BEYOND
 
 
 def typed(text: str, type_name: str) -> exp.Expr:
