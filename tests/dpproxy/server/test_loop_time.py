@@ -107,7 +107,7 @@ def test_short_turns_have_one_round_and_a_long_one_ends_it(clock: Clock) -> None
         for n in range(10):
             time.wait("ann", worker(time, clock, "ann", f"{n}", done, work))
         await asyncio.sleep(0)
-        return done
+        return done.copy()
 
     assert len(asyncio.run(served(1))) == 10
     assert asyncio.run(served(100)) == ["0"]
