@@ -7,16 +7,19 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from rewriter.binder.constants import Constants, no_rows, sized, unknown
+from rewriter.binder.constants import Constants, no_rows, unknown
 from rewriter.binder.views import view_query, view_rows
 from rewriter.effort import bounded
 from rewriter.ir.parameter import Parameter
 from rewriter.ir.relation import UNIT
-from rewriter.ir.types import CASTS, FLOATS, NUMBERS, type_named
+from rewriter.ir.types import CASTS, FLOATS, NUMBERS, Type, type_named
 from rewriter.logical.split import QueryAnalyzer
 from rewriter.policy import Column, Policy, Table, TableName
 from rewriter.refusal import Refusal
 from rewriter.syntax.parse import parse_query
+
+_CONSTANTS = {**CASTS, exp.DType.CHAR: Type.TEXT}
+"""The types of constants that are cast: the front gives those of char(n) without their blanks."""
 
 
 @bounded()
@@ -59,10 +62,16 @@ def view_table(
 
 
 def _typed(number: int, sql: str) -> Sequence[Parameter]:
-    """The type alone of a constant that is cast to one of a size; PV020 for others, since there is no front yet."""
+    """The type alone of a constant that is cast; PV020 for others, since there is no front yet."""
     (value,) = parse_query(sql).expressions
-    of = CASTS.get(value.to.this) if isinstance(value, exp.Cast) and sized(value) else None
+    of = _CONSTANTS.get(value.to.this) if isinstance(value, exp.Cast) and _written(value) else None
     return unknown(number, sql) if of is None else (Parameter(of.postgres, None),)
+
+
+def _written(value: exp.Expr) -> bool:
+    """Whether a value is written down, as PostgreSQL stores a constant: 'DE'::bpchar, ('ab'::varchar(2))::text."""
+    inner = value.unnest()
+    return isinstance(inner, exp.Literal) or (isinstance(inner, exp.Cast) and _written(inner.this))
 
 
 def _kind(name: str) -> str:
