@@ -50,7 +50,9 @@ class Finding:
     told: str
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.statement.sql};\n    truth {self.truth}\n    told  {self.told}"
+        values = ", ".join(map(repr, self.statement.values))
+        asked = f"{self.statement.sql};" + (f" with {values}" if values else "")
+        return f"{self.kind}: {asked}\n    truth {self.truth}\n    told  {self.told}"
 
 
 class Judge:
@@ -141,9 +143,8 @@ class Judge:
 
 
 def asked(connection: psycopg.Connection, statement: Statement) -> Answer:
-    """What comes of a statement, its parameters in the format that it has."""
-    values = [int(v) if of == "int" else v for of, v in statement.parameters]
-    return answer_to(connection, statement.sql, values)
+    """What comes of a statement."""
+    return answer_to(connection, statement.sql, statement.values)
 
 
 def answer_to(connection: psycopg.Connection, sql: str, values: Sequence[object] = ()) -> Answer:

@@ -67,8 +67,8 @@ ITEMS = 12
 PEOPLE, EVENTS = 300, 1200
 TABLES = {
     "people": (
-        "id bigint PRIMARY KEY, colour varchar(12) NOT NULL, lev level, code {char4} NOT NULL, name text, age integer,"
-        " bal numeric(10,2) NOT NULL, score double precision, born date NOT NULL, ok boolean"
+        "id bigint PRIMARY KEY, colour varchar(12) NOT NULL, lev {level}, code {char4} NOT NULL, name text,"
+        " age integer, bal numeric(10,2) NOT NULL, score double precision, born date NOT NULL, ok boolean"
     ),
     "events": (
         "id bigint NOT NULL, kind varchar(12), item integer, amount numeric(8,3) NOT NULL, n smallint NOT NULL,"
@@ -76,11 +76,19 @@ TABLES = {
     ),
     "items": (
         "item integer PRIMARY KEY, title text NOT NULL, class text NOT NULL, weight numeric(6,2), since date,"
-        " lev level"
+        " lev {level}"
     ),
     "classes": "class text PRIMARY KEY, family text NOT NULL, code {char4} NOT NULL",
 }
-"""The columns of each table; {char4} is char(4) where there is such a type."""
+"""The columns of each table; {char4} is char(4), and {level} the enum, where there are such types."""
+WITHOUT_ENUMS = (
+    (
+        'lev = { domain_from = "type", nullable = true }',
+        f"lev = {{ domain = {list(LEVELS)}, nullable = true }}",
+    ),
+    ('[tables.items.columns]\nlev = { domain_from = "type" }\n', ""),
+)
+"""What of the policy is another where levels are texts."""
 POLICY = """
 [tables.people]
 privacy_unit = "id"

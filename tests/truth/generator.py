@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import itertools
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from random import Random
 
 from tests.truth.data import KINDS, LEVELS
@@ -187,6 +191,25 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
     BOOL: ("true", "false", "'t'::bool", "'no'::boolean", "1 = 1", "NULL::bool"),
 }
 """Constants by type, in the spellings that people write."""
+PARAMETERS: dict[str, tuple[str, ...]] = {
+    TEXT: ("text:red", "text:Buy", "text:MÜLLER", "text:"),
+    CHAR: ("text:ab", "text:ab  "),
+    ENUM: ("text:medium", "text:none"),
+    INT: ("int:3", "text:5", "int:-1"),
+    NUM: ("numeric:12.5", "text:-3.25", "numeric:2.5004"),
+    FLOAT: ("float:2.5", "text:0.1"),
+    DATE: ("date:1990-03-01", "text:1990-06-30"),
+    TIME: ("timestamp:2024-02-28 23:59:59.500", "text:2024-07-01"),
+    ZONED: ("text:2024-03-31 01:30+00",),
+    BOOL: ("bool:true", "text:f"),
+}
+"""Parameters by type of what they are compared with: a value, as a text of unknown type or binary in a type."""
+PARAMETER = re.compile(r"\?\[(\w+):([^\]]*)\]")
+"""A parameter where it stands."""
+READ: dict[str, Callable[[str], object]] = {
+    **{"text": str, "int": int, "numeric": Decimal, "float": float, "bool": "true".__eq__},
+    **{"date": dt.date.fromisoformat, "timestamp": dt.datetime.fromisoformat},
+}
 TEXTS: tuple[str, ...] = (
     *(
         "lower({})",
@@ -327,11 +350,20 @@ class Statement:
     where: tuple[str, ...] = ()
     having: str = ""
     ordered: bool = False
-    parameters: tuple[tuple[str, str], ...] = field(default=())
 
     @property
     def sql(self) -> str:
         """Its text."""
+        places = itertools.count(1)
+        return PARAMETER.sub(lambda _: f"${next(places)}", self._written)
+
+    @property
+    def values(self) -> list[object]:
+        """Those of its parameters, in the order of their places."""
+        return [READ[of](text) for of, text in PARAMETER.findall(self._written)]
+
+    @property
+    def _written(self) -> str:
         with_ = f"WITH {', '.join(self.source.ctes)} " if self.source.ctes else ""
         text = f"{with_}SELECT {', '.join([*self.keys, *self.calls])} FROM {self.source.text}"
         if self.where:
@@ -365,10 +397,17 @@ class Statement:
 
 
 class Generator:
-    """Statements drawn by `rng`. `views`: the owner's views, by name with their columns."""
+    """Statements drawn by `rng`. `views`: the owner's views, by name with their columns; `enums`: whether there are
+    enumerated types, which are texts otherwise."""
 
-    def __init__(self, rng: Random, views: dict[str, dict[str, str]] | None = None) -> None:
+    def __init__(
+        self, rng: Random, views: dict[str, dict[str, str]] | None = None, *, enums: bool = True
+    ) -> None:
         self._rng, self._views = rng, views or {}
+        self._columns = {
+            table: {column: of if enums or of != ENUM else TEXT for column, of in columns.items()}
+            for table, columns in COLUMNS.items()
+        }
 
     def statement(self) -> Statement:
         """The next one."""
@@ -395,9 +434,8 @@ class Generator:
         )
         return self._rng.choice([make for weight, make in makers for _ in range(weight)])()
 
-    @staticmethod
-    def _table(name: str, alias: str) -> Source:
-        columns = {f"{alias}.{column}": of for column, of in COLUMNS[name].items()}
+    def _table(self, name: str, alias: str) -> Source:
+        columns = {f"{alias}.{column}": of for column, of in self._columns[name].items()}
         return Source(f"{name} {alias}", columns, f"{alias}.id")
 
     def _view(self) -> Source:
@@ -415,20 +453,20 @@ class Generator:
     def _with_public(self) -> Source:
         """Events beside what the public tables say of them."""
         side, more = self._rng.choice(("JOIN", "LEFT JOIN", "LEFT JOIN")), self._rng.random()
-        columns = {f"i.{c}": t for c, t in COLUMNS["items"].items()}
+        columns = {f"i.{c}": t for c, t in self._columns["items"].items()}
         text, on = f"events e {side} items i", "i.item = e.item"
         if more < 0.2:
             on += f" AND {self._condition(Source('', columns, ''))}"
         text += f" ON {on}"
         if more > 0.6:
             text += f" {self._rng.choice(('JOIN', 'LEFT JOIN'))} classes c ON c.class = i.class"
-            columns |= {f"c.{c}": t for c, t in COLUMNS["classes"].items()}
+            columns |= {f"c.{c}": t for c, t in self._columns["classes"].items()}
         return Source(text, self._table("events", "e").columns | columns, "e.id")
 
     def _filled(self) -> Source:
         """All rows of a public table, whether somebody has such a row or not."""
         events = self._table("events", "e")
-        columns = {f"i.{c}": t for c, t in COLUMNS["items"].items()} | events.columns
+        columns = {f"i.{c}": t for c, t in self._columns["items"].items()} | events.columns
         on = "e.item = i.item" + (f" AND {self._condition(events)}" if self._rng.random() < 0.5 else "")
         return Source(f"items i LEFT JOIN events e ON {on}", columns, "e.id")
 
@@ -560,6 +598,8 @@ class Generator:
         return f"({self._condition(source)})" if of == BOOL else column
 
     def _constant(self, of: str) -> str:
+        if self._rng.random() < 0.1:
+            return f"?[{self._rng.choice(PARAMETERS[of])}]"
         return self._rng.choice(CONSTANTS[of])
 
     def _condition(self, source: Source, depth: int = 0) -> str:
@@ -570,7 +610,7 @@ class Generator:
         if depth < 2 and roll < 0.12:
             return f"NOT ({self._condition(source, depth + 1)})"
         if roll < 0.16 and source.unit:
-            events = Source("events x", {f"x.{c}": t for c, t in COLUMNS["events"].items()}, "x.id")
+            events = Source("events x", {f"x.{c}": t for c, t in self._columns["events"].items()}, "x.id")
             inner = f"SELECT x.id FROM events x WHERE {self._condition(events, 2)}"
             form = self._rng.choice(("{0} IN ({1})", "EXISTS ({1} AND x.id = {0})", "{0} NOT IN ({1})"))
             return form.format(source.unit, inner)

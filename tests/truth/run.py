@@ -19,7 +19,7 @@ TRIES = 60
 def run(world: World, seed: str, seconds: float, most: int = 10**9) -> tuple[Counter[str], list[Finding]]:
     """What came of the statements, and the findings, each as small as it gets."""
     rng, judge = Random(seed), Judge(world)
-    generator = Generator(rng, dict(world.views))
+    generator = Generator(rng, dict(world.views), enums=world.enums)
     findings: list[Finding] = []
     asked: list[Statement] = []
     deadline = time.monotonic() + seconds
