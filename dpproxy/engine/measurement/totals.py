@@ -85,7 +85,11 @@ class TotalsMeasurement:
                 length=None if known is None else known.length,
             )
         moments = self._moments(measure, groups)
-        return moments if known is None else moments.clip(moments.about(known.centre), known.length)
+        if known is None:
+            return moments
+        centre = moments.about(known.centre)
+        # A length is kept in units of the measure's scale.
+        return moments.clip(centre, known.length * centre.fine)
 
     def _moments(self, measure: Joint, groups: int) -> UnitMoments:
         return UnitMoments(

@@ -480,3 +480,14 @@ def test_error_columns_change_nothing_that_is_planned(planned: Planner) -> None:
     planned.forget()
     planned.prepare(sql, (NUMERIC,))
     assert plan == planned.plan(sql, (NUMERIC,), ("50",))
+
+
+def test_a_length_is_kept_in_units_of_the_scale(service: Service) -> None:
+    """Vectors with squares are finer than that."""
+    cid, precise = Analyst(service, "cid"), {"dpproxy.units": "16"}
+    ((first,),) = cid.ask("SELECT VAR_POP(amount) FROM orders", precise)
+    sql = "SELECT VAR_POP(amount), COUNT(DISTINCT person_id) FROM orders"
+    ((again, _),) = cid.ask(sql, {**precise, "dpproxy.reuse": "off"})
+    assert "UnitClip" in cid.notices[-1], "which has a length that was chosen before"
+    assert float(first) == pytest.approx(833.25, rel=0.1)
+    assert float(again) == pytest.approx(833.25, rel=0.1)
