@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from rewriter.api import one_row_per_unit
+from sqlglot import exp
+
+from rewriter.api import one_row_per_unit, type_of
 from rewriter.ir.measure import Count, FixedPoint, Joint, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves, stored_name
+from rewriter.ir.trees import walk
+from rewriter.ir.types import Type
+from rewriter.logical.measures import MOST
 from rewriter.logical.plan import AggregateNode
 
 BEYOND = "the excess is not counted"
@@ -66,19 +71,31 @@ def _groups(aggregate: AggregateNode) -> Iterator[str]:
 
 
 def _values(aggregate: AggregateNode) -> Iterator[str]:
-    """Of the declared bounds that values are clamped to, unless the query itself keeps a value within narrower ones."""
+    """Of the bounds that values are clamped to, unless the query itself keeps a value within narrower ones: declared
+    ones, or else those of what is added up."""
     found = {}
     for measure in aggregate.measures:
         value: FixedPoint | None = getattr(measure, "value", None)
         if value is None or getattr(measure, "whole", False):
             continue
-        for alias, name in sorted(leaves(value.value)):
+        read = sorted(leaves(value.value))
+        if value.lo == 1 - MOST and value.hi == MOST - 1 and not _small(value, aggregate):
+            shown = stored_name(aggregate.relation, *read[0]) if len(read) == 1 else "what is added up"
+            found[shown] = f"a value of {shown} counts up to {float(MOST) / 10**value.scale:.2g}"
+            continue
+        for alias, name in read:
             column = aggregate.relation.source(alias).table.column(name)
             if column is not None and column.bounds is not None and not _narrower(value, *column.bounds):
                 lo, hi = (f"{float(bound):.15g}" for bound in column.bounds)
                 shown = stored_name(aggregate.relation, alias, name)
                 found[shown] = f"a value of {shown} counts within {lo} to {hi}"
     yield from found.values()
+
+
+def _small(value: FixedPoint, aggregate: AggregateNode) -> bool:
+    """Whether a value is of a type that holds no larger ones."""
+    of = Type.OTHER if walk(value.value, exp.Parameter) else type_of(value.value, aggregate.relation, ())
+    return of in (Type.INT2, Type.INT4)
 
 
 def _narrower(value: FixedPoint, lo: Fraction, hi: Fraction) -> bool:

@@ -31,7 +31,8 @@ from rewriter.ir.measure import (
 )
 from rewriter.ir.relation import Relation, leaves
 from rewriter.ir.texts import sql_text
-from rewriter.ir.types import Type
+from rewriter.ir.trees import walk
+from rewriter.ir.types import DATED, Type
 from rewriter.logical.aggregate_calls import Call, argument, conjunction, present
 from rewriter.refusal import Refusal
 from rewriter.scalar.typecheck import Parameters, type_of
@@ -242,11 +243,18 @@ class _Collector:
         if ranges.pending(value):
             return FixedPoint(value, 0, None, None), 1
         scale = UNKNOWN_SCALE if found.scale is None else found.scale
+        if self._since_1970(value):
+            scale = 0  # with decimals, the seconds of today are beyond the largest value
         guess = self._interval(call, replace(ranges, guessed=True))
         size = Fraction(1) if guess.lo is None or guess.hi is None else max(abs(guess.lo), abs(guess.hi))
         while size * Fraction(10) ** scale > MOST_ANCHOR:
             scale -= 1
         return FixedPoint(value, scale, 1 - MOST, MOST - 1), max(1, ceil(size * Fraction(10) ** scale))
+
+    def _since_1970(self, value: exp.Expr) -> bool:
+        """Whether seconds since 1970 are in a value."""
+        epochs = (part for part in walk(value, exp.Extract) if part.name.upper() == "EPOCH")
+        return any(type_of(part.expression, self.relation, self.parameters) in DATED for part in epochs)
 
     def _weight(self, call: Call) -> int:
         """How many rows all of a unit's count for, where nothing has to bound them: what is declared, else one."""
