@@ -259,6 +259,19 @@ class Spark(Engine):
                 written.set(key, [_typed(one, of) for one in value])
         return written
 
+    def branches(self, node: exp.Expr) -> exp.Expr:
+        """As on other engines; a text constant is cast to the type of the other values."""
+        written, of = super().branches(node), self.type_of(node)
+        if of.cell == "VARCHAR":
+            return written
+        for holder in (written, *written.args.get("ifs", ())):
+            for key in ("this", "true", "default"):
+                value = holder.args.get(key)
+                if isinstance(value, exp.Expr) and not (isinstance(holder, exp.If) and key == "this"):
+                    holder.set(key, _typed(value, of))
+        written.set("expressions", [_typed(value, of) for value in written.expressions])
+        return written
+
     def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
         """LIKE with a pattern in which only wildcards and the escape are escaped: Spark raises at others."""
         if isinstance(node.expression, exp.Null):
@@ -496,11 +509,17 @@ def _within_whole(value: exp.Expr, rounded: exp.Expr) -> exp.Expr:
     return case((small, cast(rounded, "DOUBLE")), otherwise=copied(value))
 
 
+_MINUTES = re.compile(r"( \d\d:\d\d)([+-].*)")
+
+
 def _typed(value: exp.Expr, of: Type) -> exp.Expr:
     """A constant that is written as a text in the type of what it is compared with."""
     if not isinstance(value, exp.Literal) or not value.is_string:
         return value
-    return cast(value, "TIMESTAMPTZ" if of is Type.TIMESTAMPTZ else of.cell)
+    if of is not Type.TIMESTAMPTZ:
+        return cast(value, of.cell)
+    # Spark reads no zone behind minutes.
+    return cast(exp.Literal.string(_MINUTES.sub(r"\1:00\2", value.this)), "TIMESTAMPTZ")
 
 
 def _interval_parts(text: str) -> tuple[int, int, int]:
