@@ -77,12 +77,12 @@ def relative_error(released: Rows, truth: Rows) -> float | None:
     matched = {tuple(row[n] for n in keys): row for row in truth}
     pairs = [(row, matched[key]) for row in released if (key := tuple(row[n] for n in keys)) in matched]
     measures = [n for n in width if n not in keys]
-    numbers = [(_number(row[n]), _number(other[n])) for row, other in pairs for n in measures]
+    numbers = [(number(row[n]), number(other[n])) for row, other in pairs for n in measures]
     errors = [abs(x - t) / max(abs(t), 1) for x, t in numbers if x is not None and t is not None]
     return sum(errors) / len(errors) if errors else None
 
 
-def _number(text: str | None) -> float | None:
+def number(text: str | None) -> float | None:
     try:
         return float(text or "")
     except ValueError:

@@ -140,10 +140,14 @@ class Judge:
         known = all(DECLARED.fullmatch(key) for key in statement.keys)
         tables = {key.split(".")[0] for key in statement.keys}
         # Classes are cut by items where these are grouped as well: otherwise there are more items than classes.
-        if not known or UNDECLARED.search(statement.source.text) or ("c" in tables and "i" not in tables):
+        source = statement.source
+        source = replace(source, text=source.without or source.text)
+        if not known or UNDECLARED.search(source.text) or ("c" in tables and "i" not in tables):
             return []
         self.world.truth.execute(b"SET search_path = possible, public")
-        answer = asked(self.world.truth, replace(statement, where=(), having="", calls=("COUNT(*)",)))
+        answer = asked(
+            self.world.truth, replace(statement, source=source, where=(), having="", calls=("COUNT(*)",))
+        )
         can_be = {keys(row, len(statement.keys)) for row in answer.rows}
         # Where no row fulfils what stands in ON, all declared groups are shown, as with WHERE.
         return [] if answer.state or not can_be else [key for key in more if key not in can_be]

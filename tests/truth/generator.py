@@ -326,14 +326,14 @@ SPREADS = ("STDDEV({})", "VAR_POP({})")
 
 @dataclass(frozen=True)
 class Source:
-    """A FROM clause: the columns by their qualified names; `texts`: what stands before it; `unit`: the person's
-    column, None where all is public."""
+    """A FROM clause: the columns by their qualified names; `unit`: the person's column, empty where all is public;
+    `ctes`: what stands before it; `without`: the same without conditions on private columns."""
 
     text: str
     columns: dict[str, str]
     unit: str
     ctes: tuple[str, ...] = ()
-    weights: bool = False
+    without: str = ""
 
     def of(self, *types: str) -> list[str]:
         """The columns of these types."""
@@ -445,10 +445,9 @@ class Generator:
     def _joined(self) -> Source:
         people, events = self._table("people", "p"), self._table("events", "e")
         side = self._rng.choice(("JOIN", "LEFT JOIN"))
-        on = "p.id = e.id"
-        if self._rng.random() < 0.3:
-            on += f" AND {self._condition(events)}"
-        return Source(f"people p {side} events e ON {on}", people.columns | events.columns, "p.id")
+        on = f"people p {side} events e ON p.id = e.id"
+        more = f" AND {self._condition(events)}" if self._rng.random() < 0.3 else ""
+        return Source(on + more, people.columns | events.columns, "p.id", without=on)
 
     def _with_public(self) -> Source:
         """Events beside what the public tables say of them."""
@@ -467,8 +466,9 @@ class Generator:
         """All rows of a public table, whether somebody has such a row or not."""
         events = self._table("events", "e")
         columns = {f"i.{c}": t for c, t in self._columns["items"].items()} | events.columns
-        on = "e.item = i.item" + (f" AND {self._condition(events)}" if self._rng.random() < 0.5 else "")
-        return Source(f"items i LEFT JOIN events e ON {on}", columns, "e.id")
+        on = "items i LEFT JOIN events e ON e.item = i.item"
+        more = f" AND {self._condition(events)}" if self._rng.random() < 0.5 else ""
+        return Source(on + more, columns, "e.id", without=on)
 
     def _per_person(self) -> Source:
         """What is said of each person."""
