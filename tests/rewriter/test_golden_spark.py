@@ -32,6 +32,8 @@ from tests.rewriter.queries import TRUNCATED
 GOLDEN = Path(__file__).with_name("golden_spark.txt")
 FEATURES = (
     "SELECT COUNT(*) FROM users WHERE birth_year / 2 > 990 AND job_title LIKE 'a%'",
+    "SELECT COUNT(*) FROM users WHERE COALESCE(birth_year, '1990') > 1980 AND signup_date < '2024-05-01'",
+    "SELECT COUNT(*) FROM users WHERE signup_date < 'infinity'",
     "SELECT country, birth_year, COUNT(*) FROM users GROUP BY 1, 2",
     "SELECT signup_date, COUNT(*) FROM users GROUP BY 1",
     "SELECT amount, COUNT(DISTINCT user_id) FROM events GROUP BY amount ORDER BY 2 DESC LIMIT 5",

@@ -210,6 +210,10 @@ class Spark(Engine):
         valued = isinstance(node, (exp.Column, exp.Parameter, exp.Cast))
         if valued and self.type_of(node) not in COMPUTED:
             raise self.refused(node, "a value of this type")
+        if isinstance(node, (exp.Parameter, exp.Cast)) and self.type_of(node) in DATED:
+            text = constant_text(node.this if isinstance(node, exp.Cast) else node, self.parameters)
+            if text is not None and _INFINITE.fullmatch(text):
+                raise self.refused(node, "an infinite time")
         return super().write(node)
 
     def computed(self, node: exp.Expr, parts: Sequence[exp.Expr], of: Type) -> Guarded:
@@ -254,10 +258,21 @@ class Spark(Engine):
             return written
         for key, value in written.args.items():
             if isinstance(value, exp.Expr):
-                written.set(key, _typed(value, of))
+                written.set(key, self.constant(value, of))
             elif isinstance(value, list):
-                written.set(key, [_typed(one, of) for one in value])
+                written.set(key, [self.constant(one, of) for one in value])
         return written
+
+    def constant(self, value: exp.Expr, of: Type) -> exp.Expr:
+        """A constant that is written as a text in the type of what it stands beside."""
+        if not isinstance(value, exp.Literal) or not value.is_string:
+            return value
+        if of in DATED and _INFINITE.fullmatch(value.this):
+            raise self.refused(value, "an infinite time")
+        if of is not Type.TIMESTAMPTZ:
+            return cast(value, of.cell)
+        # Spark reads no zone behind minutes.
+        return cast(exp.Literal.string(_MINUTES.sub(r"\1:00\2", value.this)), "TIMESTAMPTZ")
 
     def branches(self, node: exp.Expr) -> exp.Expr:
         """As on other engines; a text constant is cast to the type of the other values."""
@@ -268,8 +283,8 @@ class Spark(Engine):
             for key in ("this", "true", "default"):
                 value = holder.args.get(key)
                 if isinstance(value, exp.Expr) and not (isinstance(holder, exp.If) and key == "this"):
-                    holder.set(key, _typed(value, of))
-        written.set("expressions", [_typed(value, of) for value in written.expressions])
+                    holder.set(key, self.constant(value, of))
+        written.set("expressions", [self.constant(value, of) for value in written.expressions])
         return written
 
     def like(self, node: exp.Expr, escape: str = "\\") -> exp.Expr:
@@ -509,17 +524,8 @@ def _within_whole(value: exp.Expr, rounded: exp.Expr) -> exp.Expr:
     return case((small, cast(rounded, "DOUBLE")), otherwise=copied(value))
 
 
+_INFINITE = re.compile("-?infinity", re.IGNORECASE)
 _MINUTES = re.compile(r"( \d\d:\d\d)([+-].*)")
-
-
-def _typed(value: exp.Expr, of: Type) -> exp.Expr:
-    """A constant that is written as a text in the type of what it is compared with."""
-    if not isinstance(value, exp.Literal) or not value.is_string:
-        return value
-    if of is not Type.TIMESTAMPTZ:
-        return cast(value, of.cell)
-    # Spark reads no zone behind minutes.
-    return cast(exp.Literal.string(_MINUTES.sub(r"\1:00\2", value.this)), "TIMESTAMPTZ")
 
 
 def _interval_parts(text: str) -> tuple[int, int, int]:
