@@ -48,10 +48,12 @@ Traps.
 - A LEFT JOIN gives NULL where its ON fails: columns of its right side depend on all that ON reads.
 - An equality need not determine a key: 2^53 and 2^53 + 1 are equal as doubles (`_exactly_comparable`).
 - NULL is a group of its own: `_size` counts it as a value.
+- Two public tables that are joined by each other's keys say nothing of how many of their rows a private one joins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from math import prod
 
@@ -252,6 +254,7 @@ def _determining(relation: Relation, wanted: frozenset[Leaf]) -> frozenset[Leaf]
     """
     done: set[Leaf] = set()
     expanded: set[str] = set()
+    found = key_partners(relation)
     todo = set(wanted)
     while todo:
         alias, name = todo.pop()
@@ -260,25 +263,40 @@ def _determining(relation: Relation, wanted: frozenset[Leaf]) -> frozenset[Leaf]
             done.add((alias, name))
         if alias not in expanded:
             expanded.add(alias)
-            partners = frozenset() if source.private else key_partners(relation, alias)
+            partners = frozenset() if source.private else found.get(alias)
             if partners is None:
                 return None
             todo |= partners | {(a, c) for a, c in leaves(*(source.on or ())) if a != alias}
     return frozenset(done)
 
 
-def key_partners(relation: Relation, alias: str) -> frozenset[Leaf] | None:
-    """The columns equated to a unique key of the public source `alias`; None if a row may join many of its rows."""
-    source = relation.source(alias)
+def key_partners(relation: Relation) -> dict[str, frozenset[Leaf]]:
+    """The public sources of which a private row joins at most one row, by what a unique key of theirs is equated to:
+    columns of private sources, or of public ones that were found before.
+
+    Two public sources that have each other's keys are found from neither: each row joins all pairs of theirs.
+    """
+    found: dict[str, frozenset[Leaf]] = {}
+    known = {s.alias for s in relation.sources if s.private}
+    left = [s for s in relation.sources if not s.private]
+    while more := {s.alias: p for s in left if (p := equated_to_key(relation, s, known)) is not None}:
+        found |= more
+        known |= more.keys()
+        left = [s for s in left if s.alias not in more]
+    return found
+
+
+def equated_to_key(relation: Relation, source: Source, known: Set[str]) -> frozenset[Leaf] | None:
+    """The columns of `known` sources that a unique key of a public one is equated to; None where none is."""
     equated: dict[str, frozenset[Leaf]] = {}
     for condition in source.on if source.on is not None else relation.met:
         if not isinstance(condition, exp.EQ):
             continue
         for side, other in ((condition.this, condition.expression), (condition.expression, condition.this)):
             others = leaves(other)
-            if not isinstance(side, exp.Column) or side.table != alias or any(a == alias for a, _ in others):
+            if not isinstance(side, exp.Column) or side.table != source.alias:
                 continue
-            if _exactly_comparable(side, other, relation):
+            if {a for a, _ in others} <= known and _exactly_comparable(side, other, relation):
                 equated.setdefault(side.name, others)
     for key in source.table.keys:
         if key <= equated.keys():
@@ -379,10 +397,8 @@ def one_row_per_unit(relation: Relation, keys: tuple[exp.Expr, ...] = ()) -> boo
         inner = source.on is None and not isinstance(source.derived, FullJoin)
         return inner and any(key <= own for key in source.table.keys)
 
-    return all(
-        _single(s, relation) or keyed(s) if s.private else key_partners(relation, s.alias) is not None
-        for s in relation.sources
-    )
+    joined = key_partners(relation)
+    return all(_single(s, relation) or keyed(s) if s.private else s.alias in joined for s in relation.sources)
 
 
 def apart_on_unit(relation: Relation) -> tuple[Source, Source] | None:

@@ -18,7 +18,7 @@ from typing import Literal
 
 from sqlglot import exp
 
-from rewriter.binder.contribution_bounds import key_partners
+from rewriter.binder.contribution_bounds import equated_to_key
 from rewriter.canonical.normalize import canonical, canonical_conjuncts, text_of
 from rewriter.emit.histogram import Scanned, node_text, node_texts
 from rewriter.ir.measure import Count, Joint, Measure, Moment, Total
@@ -168,7 +168,8 @@ def _in_turn(found_by: Mapping[str, set[str] | None], given: Iterable[str]) -> b
 
 def _found_by(relation: Relation, alias: str) -> set[str] | None:
     """The sources whose columns are equated to the key of a public one; None for none."""
-    partners = key_partners(relation, alias)
+    others = {s.alias for s in relation.sources} - {alias}
+    partners = equated_to_key(relation, relation.source(alias), others)
     return None if partners is None else {name for name, _ in partners}
 
 

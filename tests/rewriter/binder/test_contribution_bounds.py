@@ -65,6 +65,21 @@ BOUNDS = (
         True,
     ),
     ("a.topic", "e", "events e JOIN articles a ON a.article_id = a.article_id", None, False),
+    (
+        "a.topic",
+        "u",
+        "users u CROSS JOIN articles a JOIN articles b ON a.article_id = b.article_id",
+        None,
+        False,
+    ),
+    (
+        "b.topic",
+        "e",
+        "events e JOIN articles b ON TRUE JOIN articles a ON a.article_id = e.article_id"
+        " AND b.article_id = a.article_id",
+        4,
+        True,
+    ),
     ("p.price", "e", "events e JOIN prices p ON p.article_id = e.article_id", None, False),
     (
         "p.price",
