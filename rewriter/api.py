@@ -34,6 +34,7 @@ from rewriter.emit.readable import readable
 from rewriter.logical.empty import has_no_rows, is_empty, probe, without_rows
 from rewriter.logical.key_domains import MAX_CELLS, domain_queries, known_cells
 from rewriter.logical.lasting_streams import lasting, public_tables, running, within_horizon
+from rewriter.logical.measures import undeclared_end
 from rewriter.logical.presentation import ReleasedColumn, ReleasedColumns, node_columns, present
 from rewriter.logical.split import split_query
 from rewriter.logical.views import view_table
@@ -103,6 +104,7 @@ __all__ = [
     "tied",
     "type_of",
     "types_query",
+    "undeclared_end",
     "view_table",
     "weights_query",
     "within_horizon",

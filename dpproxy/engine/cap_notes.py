@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from sqlglot import exp
-
-from rewriter.api import one_row_per_unit, type_of
+from rewriter.api import one_row_per_unit, undeclared_end
 from rewriter.ir.measure import Count, FixedPoint, Joint, Moment, Quantiles, Running, Total
 from rewriter.ir.relation import leaves, stored_name
-from rewriter.ir.trees import walk
-from rewriter.ir.types import Type
-from rewriter.logical.measures import MOST
 from rewriter.logical.plan import AggregateNode
 
 BEYOND = "the excess is not counted"
@@ -79,9 +74,10 @@ def _values(aggregate: AggregateNode) -> Iterator[str]:
         if value is None or getattr(measure, "whole", False):
             continue
         read = sorted(leaves(value.value))
-        if value.lo == 1 - MOST and value.hi == MOST - 1 and not _small(value, aggregate):
+        end = undeclared_end(value, aggregate.relation)
+        if end is not None:
             shown = stored_name(aggregate.relation, *read[0]) if len(read) == 1 else "what is added up"
-            found[shown] = f"a value of {shown} counts up to {float(MOST) / 10**value.scale:.2g}"
+            found[shown] = f"a value of {shown} counts up to {end:.2g}"
             continue
         for alias, name in read:
             column = aggregate.relation.source(alias).table.column(name)
@@ -90,12 +86,6 @@ def _values(aggregate: AggregateNode) -> Iterator[str]:
                 shown = stored_name(aggregate.relation, alias, name)
                 found[shown] = f"a value of {shown} counts within {lo} to {hi}"
     yield from found.values()
-
-
-def _small(value: FixedPoint, aggregate: AggregateNode) -> bool:
-    """Whether a value is of a type that holds no larger ones."""
-    of = Type.OTHER if walk(value.value, exp.Parameter) else type_of(value.value, aggregate.relation, ())
-    return of in (Type.INT2, Type.INT4)
 
 
 def _narrower(value: FixedPoint, lo: Fraction, hi: Fraction) -> bool:

@@ -309,6 +309,17 @@ def fixed_point(value: exp.Expr, found: Interval, most: int, largest: int = MOST
     return FixedPoint(value, scale, least, max(ceil(hi * unit), least + 1))
 
 
+def undeclared_end(value: FixedPoint, relation: Relation) -> float | None:
+    """Up to where a value counts that has no bounds; None where it has some, or is of a type that holds none beyond."""
+    if value.lo != 1 - MOST or value.hi != MOST - 1:
+        return None
+    small = not walk(value.value, exp.Parameter) and type_of(value.value, relation, ()) in (
+        Type.INT2,
+        Type.INT4,
+    )
+    return None if small else float(MOST) / 10**value.scale
+
+
 def _too_large(lo: Fraction, hi: Fraction, scale: int, most: int, largest: int) -> bool:
     unit = Fraction(10) ** scale
     return max(abs(lo), abs(hi)) * unit >= largest - 1 or (most < MOST and (hi - lo) * unit >= most - 2)
