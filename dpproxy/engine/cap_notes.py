@@ -76,8 +76,9 @@ def _values(aggregate: AggregateNode) -> Iterator[str]:
         read = sorted(leaves(value.value))
         end = undeclared_end(value, aggregate.relation)
         if end is not None:
-            shown = stored_name(aggregate.relation, *read[0]) if len(read) == 1 else "what is added up"
-            found[shown] = f"a value of {shown} counts up to {end:.2g}"
+            plain = value.value.key == "column"
+            shown = f"a value of {stored_name(aggregate.relation, *read[0])}" if plain else "each value"
+            found[shown] = f"{shown} counts within {-end:.2g} to {end:.2g}"
             continue
         for alias, name in read:
             column = aggregate.relation.source(alias).table.column(name)

@@ -125,7 +125,7 @@ def same_with_values() -> Refusal:
     return Refusal(
         "0A000",
         "two expressions of this statement are the same once its constants have their values",
-        hint="Write both in the same way, e.g. lev = 'high' twice.",
+        hint="Write the constant in the same way in both.",
     )
 
 

@@ -44,7 +44,7 @@ CATALOG = re.compile(r"\bpg_relation_size\b")
 SAID = {
     "whether they are in the data or not": "declared values",
     "is NULL where the noise would swamp it": "withheld, and said so",
-    "counts up to": "clipped, and said so",
+    "counts within -": "clipped, and said so",
 }
 """What a notice says of an answer that is another by design."""
 PRIVATE_COLUMN = "unit_of_row"

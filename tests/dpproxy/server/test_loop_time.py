@@ -70,10 +70,8 @@ def test_what_is_little_is_processed_at_once_and_no_more_than_fits_in_a_round(cl
             if not time.over:
                 clock.now += TURN_SECONDS / 2
             time.end()
-        assert fitting == {
-            True: round(2 * AT_ONCE_SECONDS / TURN_SECONDS),
-            False: 100 - round(2 * AT_ONCE_SECONDS / TURN_SECONDS),
-        }
+        fits = round(2 * AT_ONCE_SECONDS / TURN_SECONDS)
+        assert fitting == {True: fits, False: 100 - fits}
         await asyncio.sleep(0)
         assert time.begin("ann"), "the next round"
         time.end()
